@@ -1,0 +1,1 @@
+"""The paper's memory unit. Knows no controller, task, file or optimiser."""

@@ -1,0 +1,394 @@
+"""The DNC as a layer: controller, memory and output, run over a sequence like ``nn.LSTM``."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable
+from dataclasses import asdict, fields, replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
+from torch.utils import _pytree as pytree
+
+from dnclab import pretrained
+from dnclab.config import DNCConfig, variant_name
+from dnclab.controllers import CONTROLLERS, Controller
+from dnclab.memory import reference
+from dnclab.memory.checks import (
+    check_choice,
+    check_device,
+    check_dtype,
+    check_floating,
+    check_shape,
+    check_size,
+    check_tensor,
+)
+from dnclab.memory.interface import interface_size, interface_slices
+from dnclab.memory.types import Addressing, Interface
+from dnclab.sequences import Layout, split
+from dnclab.state import DNCState, Trace
+
+ControllerChoice = str | nn.Module | Callable[[int, int], nn.Module]
+"""A name, a module with :class:`~dnclab.controllers.Controller`'s two methods, or a function that
+makes one from its input size and its output size."""
+
+
+class _Step(NamedTuple):
+    """One step of the model, with all that happened on the way."""
+
+    output: Tensor
+    hidden: Tensor
+    interface: Interface
+    addressing: Addressing
+    state: DNCState
+
+
+class DNC(nn.Module):
+    """The improved Differentiable Neural Computer (Csordás & Schmidhuber, ICLR 2019).
+
+    Used like ``nn.LSTM``::
+
+        model = dnclab.DNC(input_size=9, output_size=9, hidden_size=32, cells=16, word_size=16)
+        y, state = model(x)            # x [time, batch, 9], y [time, batch, 9]
+        y, state = model(x, state)     # goes on where the last call ended
+
+    Inputs are [time, batch, input_size] ([batch, time, input_size] with ``batch_first``),
+    [time, input_size], or a ``PackedSequence``; outputs come in the same form. Without a state a
+    sequence starts from an empty memory; the model itself remembers nothing between calls.
+
+    Args:
+        input_size: numbers in an input vector.
+        output_size: numbers in an output vector.
+        hidden_size: width of the controller; for a controller of your own, of its output.
+        cells: memory locations (N). No parameter depends on it: see :meth:`with_cells`.
+        word_size: numbers in a cell (W).
+        read_heads: read heads (R).
+        variant: ``"dnc"`` or any of the letters m, d, s in this order (``"md"``, ``"dnc-mds"``):
+            M masks look-ups by content, D wipes freed cells, S sharpens what comes from the links.
+        mask, dealloc, sharpen: the same as switches; one that is given overrides its letter.
+        controller: ``"lstm"``, ``"feedforward"``, a module with the two methods of
+            :class:`Controller` that takes vectors of ``input_size + read_heads * word_size``, or a
+            function ``(input_size, hidden_size) -> module`` (a class will do).
+        num_layers: layers of a controller that has a name.
+        mask_min: δ, the smallest value of a mask.
+        interface_clip: interface vectors are clamped to ± this; None turns it off.
+        usage_gradient: True gives the usage its full gradient; False stops it at the previous write
+            weighting, as in the authors' implementation.
+        batch_first: sequences are [batch, time, ...].
+        backend: how the memory is computed: ``"auto"`` or ``"reference"``.
+        device, dtype: where and in what precision the parameters are. The memory itself is kept in
+            at least float32.
+    """
+
+    controller: Any  # a module with Controller's two methods
+
+    def __init__(
+        self,
+        input_size: int,
+        output_size: int,
+        *,
+        hidden_size: int = 128,
+        cells: int = 64,
+        word_size: int = 32,
+        read_heads: int = 1,
+        variant: str = "mds",
+        mask: bool | None = None,
+        dealloc: bool | None = None,
+        sharpen: bool | None = None,
+        controller: ControllerChoice = "lstm",
+        num_layers: int = 1,
+        mask_min: float = 0.1,
+        interface_clip: float | None = 20.0,
+        usage_gradient: bool = False,
+        batch_first: bool = False,
+        backend: str = "auto",
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        if dtype is not None:
+            check_floating("dtype", dtype)
+        self.config = DNCConfig(
+            input_size=input_size,
+            output_size=output_size,
+            hidden_size=hidden_size,
+            cells=cells,
+            word_size=word_size,
+            read_heads=read_heads,
+            variant=variant_name(variant, mask, dealloc, sharpen),
+            controller=_controller_name(controller),
+            num_layers=num_layers,
+            mask_min=mask_min,
+            interface_clip=interface_clip,
+            usage_gradient=usage_gradient,
+            batch_first=batch_first,
+            backend=backend,
+        )
+        self.memory_config = self.config.memory
+        read_size = read_heads * word_size
+        self.controller, hidden_width = _make_controller(
+            controller, input_size + read_size, hidden_size, num_layers
+        )
+        self.interface = nn.Linear(hidden_width, interface_size(self.memory_config))
+        self.output = nn.Linear(hidden_width, output_size)
+        self.read_output = nn.Linear(read_size, output_size, bias=False)
+        self._reset_own_parameters()
+        self.to(device=device, dtype=dtype)
+
+    def reset_parameters(self) -> None:
+        """Draw new parameters: weights by Xavier, biases 0 but for those of the masks, 1."""
+        self._reset_own_parameters()
+        reset = getattr(self.controller, "reset_parameters", None)
+        if reset is not None:
+            reset()
+
+    @torch.no_grad()
+    def _reset_own_parameters(self) -> None:
+        for linear in (self.interface, self.output, self.read_output):
+            nn.init.xavier_uniform_(linear.weight)
+        nn.init.zeros_(self.interface.bias)
+        nn.init.zeros_(self.output.bias)
+        for name, part in interface_slices(self.memory_config).items():
+            if name in ("write_mask", "read_masks"):
+                nn.init.ones_(self.interface.bias[part])
+
+    # --- state ---------------------------------------------------------------------------------
+
+    def initial_state(self, batch_size: int | None = None) -> DNCState:
+        """The state before the first step; None: of an unbatched sequence.
+
+        On the device of the parameters and in their precision (the memory in at least float32).
+        """
+        if batch_size is not None:
+            check_size("batch_size", batch_size)
+        dtype, device = self.interface.weight.dtype, self.interface.weight.device
+        controller = self.controller.initial_state(batch_size or 1, dtype=dtype, device=device)
+        batch_shape = (1,) if batch_size is None else (batch_size,)
+        memory = reference.initial_state(
+            self.memory_config, batch_shape, reference.state_dtype(dtype), device
+        )
+        state = DNCState(controller, memory)
+        return state.map(lambda tensor: tensor.squeeze(0)) if batch_size is None else state
+
+    def with_cells(self, cells: int) -> DNC:
+        """This model with another number of memory cells.
+
+        The two share their parameters: training one trains the other.
+        """
+        other = copy.copy(self)
+        other.config = replace(self.config, cells=cells)
+        other.memory_config = other.config.memory
+        return other
+
+    # --- running -------------------------------------------------------------------------------
+
+    def forward(
+        self, inputs: Tensor | PackedSequence, state: DNCState | None = None
+    ) -> tuple[Tensor | PackedSequence, DNCState]:
+        """Run over a sequence: the outputs in the form of the inputs, and the state after it.
+
+        For a ``PackedSequence`` the state is, for each sample, the one after its own last step.
+        """
+        outputs: list[Tensor] = []
+        layout, state = self._run(inputs, state, lambda step: outputs.append(step.output))
+        return layout.join(outputs), state
+
+    def trace(self, inputs: Tensor | PackedSequence, state: DNCState | None = None) -> Trace:
+        """Run over a sequence and return all that happened inside: see :class:`Trace`.
+
+        The numbers are those of ``forward``, gradients included; use ``torch.no_grad()`` to look
+        only. A ``PackedSequence`` comes back padded with zeros. The links alone take time · batch ·
+        cells² numbers.
+        """
+        steps: list[dict[str, Tensor | None]] = []
+
+        def record(step: _Step) -> None:
+            steps.append(
+                {
+                    "output": step.output,
+                    "hidden": step.hidden,
+                    **step.interface._asdict(),
+                    **step.addressing._asdict(),
+                    **step.state.memory._asdict(),
+                }
+            )
+
+        layout, state = self._run(inputs, state, record)
+        over_time: dict[str, Any] = {}
+        for name in steps[0]:
+            values = [value for step in steps if (value := step[name]) is not None]
+            over_time[name] = layout.join_padded(values) if values else None
+        return Trace(**over_time, state=state)
+
+    def _run(
+        self, inputs: object, state: DNCState | None, visit: Callable[[_Step], object]
+    ) -> tuple[Layout, DNCState]:
+        steps, layout = split(inputs, self.config.input_size, batch_first=self.config.batch_first)
+        self._check_inputs(steps[0])
+        if state is None:
+            state = self.initial_state(layout.batch_size)
+        else:
+            self._check_state(state, layout)
+        state = state.map(layout.enter())
+
+        ended: list[DNCState] = []  # the last samples of the batch end first
+        running = len(steps[0])
+        for step_inputs in steps:
+            if len(step_inputs) < running:
+                ended.insert(0, _samples(state, slice(len(step_inputs), running)))
+                state = _samples(state, slice(len(step_inputs)))
+                running = len(step_inputs)
+            step = self._step(step_inputs, state)
+            state = step.state
+            visit(step)
+        if ended:
+            state = pytree.tree_map(lambda *parts: torch.cat(parts), state, *ended)
+        return layout, state.map(layout.leave())
+
+    def _step(self, inputs: Tensor, state: DNCState) -> _Step:
+        """One step of a batch.
+
+        ::
+
+            h_t = controller([x_t; r_{t-1}])        [H1]
+            ξ_t = W_ξ h_t + b_ξ                     [H2]
+            y_t = W_y h_t + W_r r_t + b_y           [Y1]
+        """
+        last_reads = state.memory.reads.flatten(1).to(inputs.dtype)
+        hidden, controller = self.controller(
+            torch.cat([inputs, last_reads], dim=-1), state.controller
+        )
+        check_tensor("controller's output", hidden)
+        check_shape("controller's output", hidden, (len(inputs), self.interface.in_features))
+        memory, interface, addressing = reference.step(
+            self.memory_config, self.interface(hidden), state.memory
+        )
+        output = self.output(hidden) + self.read_output(memory.reads.flatten(1).to(hidden.dtype))
+        return _Step(output, hidden, interface, addressing, DNCState(controller, memory))
+
+    def _check_inputs(self, inputs: Tensor) -> None:
+        weight = self.interface.weight
+        check_device("inputs", inputs, weight.device)
+        kind = inputs.device.type
+        if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
+            check_floating("inputs", inputs.dtype)
+        else:
+            check_dtype("inputs", inputs, weight.dtype)
+
+    def _check_state(self, state: object, layout: Layout) -> None:
+        if not isinstance(state, DNCState):
+            raise TypeError(f"state: expected a DNCState, got {type(state).__name__}")
+        batch_shape, weight = layout.batch_shape, self.interface.weight
+        reference.check_state(
+            self.memory_config,
+            state.memory,
+            batch_shape,
+            reference.state_dtype(weight.dtype),
+            weight.device,
+            "state.memory",
+        )
+        expected = self.initial_state(layout.batch_size).controller
+        expected_leaves, structure = pytree.tree_flatten(expected)
+        leaves, came = pytree.tree_flatten(state.controller)
+        if came != structure:
+            raise ValueError(
+                f"state.controller: expected the structure {structure}, got {came}: "
+                "is it the state of another model?"
+            )
+        for index, (leaf, pattern) in enumerate(zip(leaves, expected_leaves, strict=True)):
+            name = f"state.controller, tensor {index}"
+            check_tensor(name, leaf)
+            check_shape(name, leaf, pattern.shape)
+            check_dtype(name, leaf, pattern.dtype)
+            check_device(name, leaf, pattern.device)
+
+    # --- saving --------------------------------------------------------------------------------
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """Write ``config.json`` and ``model.safetensors``, as Hugging Face users know them."""
+        dtype = pretrained.dtype_name(self.interface.weight.dtype)
+        pretrained.save(
+            folder,
+            self,
+            {"architectures": ["DNC"], "model_type": "dnc", "torch_dtype": dtype}
+            | asdict(self.config),
+        )
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        folder: str | os.PathLike[str],
+        *,
+        controller: nn.Module | Callable[[int, int], nn.Module] | None = None,
+        device: torch.device | str | None = None,
+    ) -> DNC:
+        """Read a model that ``save_pretrained`` wrote, in the precision it was written in.
+
+        A model with a controller of your own needs it again: pass the module or what makes it.
+        """
+        config = pretrained.load_config(folder)
+        dtype = pretrained.dtype_named(config.pop("torch_dtype", None))
+        for name, expected in (("architectures", ["DNC"]), ("model_type", "dnc")):
+            if config.pop(name, None) != expected:
+                raise ValueError(f"{folder}: {name}: expected {expected!r} in its config.json")
+        known = {field.name for field in fields(DNCConfig)}
+        if config.keys() != known:
+            odd = ", ".join(sorted(config.keys() ^ known))
+            raise ValueError(f"{folder}: missing or unknown in its config.json: {odd}")
+        if controller is not None:
+            config["controller"] = controller
+        elif config["controller"] not in CONTROLLERS:
+            raise ValueError(
+                f"controller: this model was saved with {config['controller']}, a controller of "
+                "its user's own; pass it as controller="
+            )
+        with torch.random.fork_rng(devices=[]):  # the first numbers are drawn in vain
+            model = cls(**config, dtype=dtype)
+        pretrained.load_parameters(folder, model)
+        return model.to(device)
+
+    def extra_repr(self) -> str:
+        """Sizes and variant, for ``print``."""
+        return ", ".join(f"{name}={value!r}" for name, value in asdict(self.config).items())
+
+
+def _samples(state: DNCState, which: slice) -> DNCState:
+    return state.map(lambda tensor: tensor[which])
+
+
+def _controller_name(controller: ControllerChoice) -> str:
+    if isinstance(controller, str):
+        check_choice("controller", controller, tuple(CONTROLLERS))
+        return controller
+    source = type(controller) if isinstance(controller, nn.Module) else controller
+    if not callable(source):
+        raise TypeError(
+            f"controller: expected one of {', '.join(CONTROLLERS)}, a module or a function that "
+            f"makes one, got {controller!r}"
+        )
+    return f"{source.__module__}.{getattr(source, '__qualname__', type(source).__qualname__)}"
+
+
+def _make_controller(
+    controller: ControllerChoice, input_size: int, hidden_size: int, num_layers: int
+) -> tuple[nn.Module, int]:
+    """The module and the width of its output."""
+    if isinstance(controller, str):
+        named = CONTROLLERS[controller](input_size, hidden_size, num_layers)
+        return named, named.output_size
+    if num_layers != 1:
+        raise ValueError(
+            f"num_layers: a controller of your own has its own layers; expected 1, got {num_layers}"
+        )
+    module = (
+        controller if isinstance(controller, nn.Module) else controller(input_size, hidden_size)
+    )
+    if not isinstance(module, nn.Module) or not isinstance(module, Controller):
+        raise TypeError(
+            "controller: expected an nn.Module with the methods initial_state(batch_size, *, "
+            f"dtype, device) and forward(inputs, state), got {type(module).__name__}"
+        )
+    return module, hidden_size

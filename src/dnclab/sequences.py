@@ -1,0 +1,90 @@
+"""The forms in which a sequence comes: time first, batch first, unbatched, packed.
+
+Inside, a sequence is a list of steps [B_t, X] in which samples only ever end (B_t never grows): a
+dense batch is the case in which none ends early.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The form a sequence came in, to give results back in the same form."""
+
+    batch_size: int | None
+    """Samples; None for a sequence without a batch axis."""
+    batch_first: bool
+    """Whether the batch comes before the time."""
+    packed: PackedSequence | None
+    """The packed input: its lengths and order."""
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """What comes before the other axes in each tensor of the user's state."""
+        return () if self.batch_size is None else (self.batch_size,)
+
+    def join(self, steps: Sequence[Tensor]) -> Tensor | PackedSequence:
+        """One tensor [B_t, ...] a step → the form of the input."""
+        if self.packed is not None:
+            return self.packed._replace(data=torch.cat(list(steps)))
+        if self.batch_size is None:
+            return torch.cat(list(steps))
+        return torch.stack(list(steps), dim=1 if self.batch_first else 0)
+
+    def join_padded(self, steps: Sequence[Tensor]) -> Tensor:
+        """The same as one tensor with a time axis; zero after the end of a packed sample."""
+        joined = self.join(steps)
+        if isinstance(joined, PackedSequence):
+            joined, _ = pad_packed_sequence(joined, batch_first=self.batch_first)
+        return joined
+
+    def enter(self) -> Callable[[Tensor], Tensor]:
+        """The change from the user's state to the order of the steps, for each of its tensors."""
+        if self.batch_size is None:
+            return lambda tensor: tensor.unsqueeze(0)
+        if self.packed is not None and self.packed.sorted_indices is not None:
+            order = self.packed.sorted_indices
+            return lambda tensor: tensor.index_select(0, order)
+        return lambda tensor: tensor
+
+    def leave(self) -> Callable[[Tensor], Tensor]:
+        """The way back."""
+        if self.batch_size is None:
+            return lambda tensor: tensor.squeeze(0)
+        if self.packed is not None and self.packed.unsorted_indices is not None:
+            order = self.packed.unsorted_indices
+            return lambda tensor: tensor.index_select(0, order)
+        return lambda tensor: tensor
+
+
+def split(inputs: object, input_size: int, *, batch_first: bool) -> tuple[Sequence[Tensor], Layout]:
+    """The steps of a sequence, [B_t, X] each, and the form it came in."""
+    if isinstance(inputs, PackedSequence):
+        if inputs.data.dim() != 2 or inputs.data.shape[1] != input_size:
+            raise ValueError(
+                f"inputs: expected a PackedSequence of vectors of input_size={input_size}, "
+                f"got its data in shape {list(inputs.data.shape)}"
+            )
+        sizes = inputs.batch_sizes.tolist()
+        return torch.split(inputs.data, sizes), Layout(sizes[0], batch_first, inputs)
+    if not isinstance(inputs, Tensor):
+        raise TypeError(
+            f"inputs: expected a tensor or a PackedSequence, got {type(inputs).__name__}"
+        )
+    axes = "batch, time" if batch_first else "time, batch"
+    if inputs.dim() not in (2, 3) or inputs.shape[-1] != input_size or 0 in inputs.shape:
+        raise ValueError(
+            f"inputs: expected shape [{axes}, input_size={input_size}] or unbatched "
+            f"[time, input_size={input_size}], no axis empty, got {list(inputs.shape)}"
+        )
+    if inputs.dim() == 2:
+        return inputs.unsqueeze(1).unbind(0), Layout(None, False, None)
+    time_axis = 1 if batch_first else 0
+    return inputs.unbind(time_axis), Layout(inputs.shape[1 - time_axis], batch_first, None)

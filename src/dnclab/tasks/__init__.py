@@ -1,0 +1,1 @@
+"""The paper's tasks as sources of data, one file each. They know no model."""

@@ -1,0 +1,1 @@
+"""bAbI: the 20 question-answering tasks, read from the real files or generated."""

@@ -1,0 +1,64 @@
+"""What several tests need."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from dnclab import MemoryConfig, MemoryState
+
+SWITCHES = {
+    "dnc": (False, False, False),
+    "dnc-d": (False, True, False),
+    "dnc-s": (False, False, True),
+    "dnc-m": (True, False, False),
+    "dnc-ds": (False, True, True),
+    "dnc-ms": (True, False, True),
+    "dnc-md": (True, True, False),
+    "dnc-mds": (True, True, True),
+}
+"""The eight variants: (mask, dealloc, sharpen)."""
+
+
+def memory_config(
+    variant: str,
+    cells: int,
+    word_size: int,
+    read_heads: int,
+    *,
+    interface_clip: float | None = 20.0,
+    usage_gradient: bool = False,
+) -> MemoryConfig:
+    """A variant by its name."""
+    mask, dealloc, sharpen = SWITCHES[variant]
+    return MemoryConfig(
+        cells=cells,
+        word_size=word_size,
+        read_heads=read_heads,
+        mask=mask,
+        dealloc=dealloc,
+        sharpen=sharpen,
+        interface_clip=interface_clip,
+        usage_gradient=usage_gradient,
+    )
+
+
+def weightings(*shape: int, generator: torch.Generator, total: float = 1.0) -> Tensor:
+    """Random distributions over the last axis that sum to `total`, float64."""
+    drawn = torch.rand(*shape, generator=generator, dtype=torch.float64)
+    return total * drawn / drawn.sum(-1, keepdim=True)
+
+
+def used_state(config: MemoryConfig, batch_size: int, generator: torch.Generator) -> MemoryState:
+    """The state of a memory that has been used: no two cells alike, float64."""
+    cells, word, heads = config.cells, config.word_size, config.read_heads
+    links = torch.rand(batch_size, cells, cells, generator=generator, dtype=torch.float64) / cells
+    return MemoryState(
+        memory=torch.randn(batch_size, cells, word, generator=generator, dtype=torch.float64),
+        usage=torch.rand(batch_size, cells, generator=generator, dtype=torch.float64),
+        links=links * (1 - torch.eye(cells, dtype=torch.float64)),
+        precedence=weightings(batch_size, cells, generator=generator, total=0.9),
+        write_weighting=weightings(batch_size, cells, generator=generator, total=0.8),
+        read_weightings=weightings(batch_size, heads, cells, generator=generator, total=0.95),
+        reads=torch.randn(batch_size, heads, word, generator=generator, dtype=torch.float64),
+    )

@@ -26,10 +26,10 @@ class Controller(Protocol):
     samples can be taken out and put back. It may be empty: ``()``.
     """
 
-    def initial_state(self, batch_size: int, *, dtype: torch.dtype, device: torch.device) -> Any:  # noqa: ANN401
+    def initial_state(self, batch_size: int, *, dtype: torch.dtype, device: torch.device) -> Any:
         """The state before the first step."""
 
-    def forward(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]:  # noqa: ANN401
+    def forward(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]:
         """One step: inputs [B, input_size + read_heads · word_size] → outputs [B, hidden_size]."""
 
 

@@ -295,8 +295,8 @@ class DNC(nn.Module):
         leaves, came = pytree.tree_flatten(state.controller)
         if came != structure:
             raise ValueError(
-                f"state.controller: expected the structure {structure}, got {came}: "
-                "is it the state of another model?"
+                f"state.controller: expected {len(expected_leaves)} tensors arranged as in "
+                f"initial_state, got {len(leaves)}: is it the state of another model?"
             )
         for index, (leaf, pattern) in enumerate(zip(leaves, expected_leaves, strict=True)):
             name = f"state.controller, tensor {index}"

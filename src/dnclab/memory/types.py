@@ -43,7 +43,7 @@ else:
         class Float:
             """``Float[Tensor, "B N"]`` is a plain ``Tensor`` to whoever runs no shape checker."""
 
-            def __class_getitem__(cls, item: tuple[Any, str]) -> Any:  # noqa: ANN401
+            def __class_getitem__(cls, item: tuple[Any, str]) -> Any:
                 """Drop the shape."""
                 return item[0]
 

@@ -1,6 +1,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 INSTALLED := $(VENV)/installed
 
 .PHONY: test check format tests clean
@@ -23,7 +24,8 @@ format: $(INSTALLED)
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[test]"
+	$(INSTALL) hatchling editables
+	$(INSTALL) --no-build-isolation --editable ".[test]"
 	touch $@
 
 ## make clean   remove what make and the tools have made

@@ -52,7 +52,14 @@ def interface_slices(config: MemoryConfig) -> dict[str, slice]:
 
 
 def read_interface(config: MemoryConfig, controls: Controls) -> Interface:
-    """Clamp ξ_t to ±clip [I1], split it [I2] and squash its parts [I3-I5]."""
+    """The interface from raw numbers.
+
+    ::
+
+        ξ_t ← max(-clip, min(clip, ξ_t))                                              [I1]
+        σ for e, f, g^a and g^w, softmax for π; keys and v stay as they are           [I5]
+        oneplus for β and s, a bounded σ for the masks: both in equations.py
+    """
     if config.interface_clip is not None:
         controls = controls.clamp(-config.interface_clip, config.interface_clip)
     shapes = interface_shapes(config)

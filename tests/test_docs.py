@@ -1,0 +1,91 @@
+"""What the documents say is so: examples run, tags and names exist, CI runs what README says."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+import dnclab
+
+ROOT = Path(__file__).parents[1]
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def code_blocks(name: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", read(name), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/guide.md"])
+def test_the_examples_run(document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Block after block, as a reader would paste them."""
+    monkeypatch.chdir(tmp_path)
+    blocks = code_blocks(document, "python")
+    assert blocks
+    names: dict[str, object] = {"__name__": "pasted"}
+    for block in blocks:
+        exec(compile(block, document, "exec"), names)
+    if document == "README.md":
+        assert len([line for line in blocks[0].splitlines() if line]) <= 10
+
+
+def test_ci_runs_the_readmes_test_command_and_nothing_else() -> None:
+    making = [block for block in code_blocks("README.md", "sh") if "make" in block]
+    assert making == ["make test\n"]
+    commands = [
+        line
+        for line in read(".ci/run").splitlines()
+        if line and not line.startswith(("#", "set ", "cd "))
+    ]
+    assert commands == ["make test"]
+    makefile = read("Makefile")
+    assert re.search(r"^test: check tests$", makefile, re.MULTILINE)
+    for step in ("ruff format --check", "ruff check", "mypy", "pytest"):
+        assert step in makefile
+
+
+ROW = re.compile(r"^\| ([A-Z]\d) \| (.*?) \| (.*?) \|", re.MULTILINE)
+TAG = re.compile(r"\[([A-Z]\d)\]")
+
+
+def test_every_tag_in_the_code_has_its_row_and_the_other_way_round() -> None:
+    rows = [tag for tag, *_ in ROW.findall(read("docs/equations.md"))]
+    sources = [*(ROOT / "src/dnclab/memory").glob("*.py"), ROOT / "src/dnclab/model.py"]
+    tags = [tag for path in sources for tag in TAG.findall(path.read_text(encoding="utf-8"))]
+    assert sorted(rows) == sorted(tags)
+    assert len(rows) == len(set(rows)) == 24
+
+
+def test_every_name_in_the_table_exists() -> None:
+    homes = {
+        "equations": "dnclab.memory.equations",
+        "interface": "dnclab.memory.interface",
+        "model": "dnclab.model",
+        "DNC": "dnclab",
+    }
+    model = dnclab.DNC(2, 2)
+    checked = 0
+    for tag, _, code in ROW.findall(read("docs/equations.md")):
+        for name in re.findall(r"`([\w.]+)`", code):
+            if name.endswith(".py"):
+                assert (ROOT / "src/dnclab" / name).is_file(), tag
+            elif name.startswith("DNC."):
+                assert hasattr(model, name.removeprefix("DNC.")), tag
+            else:
+                home, *path = name.split(".")
+                found: object = importlib.import_module(homes[home])
+                for part in path:
+                    found = getattr(found, part)
+            checked += 1
+    assert checked >= 24
+
+
+def test_links_lead_somewhere() -> None:
+    for document in ("README.md", "CONTRIBUTING.md", "docs/guide.md", "docs/equations.md"):
+        for target in re.findall(r"\]\(([^)#]+)\)", read(document)):
+            assert target.startswith("http") or (ROOT / document).parent.joinpath(target).exists()

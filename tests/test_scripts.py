@@ -6,6 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+import torch
+
 SCRIPTS = Path(__file__).parent / "scripts"
 
 
@@ -24,6 +27,12 @@ def test_the_whole_model_compiles() -> None:
 
 def test_two_processes_are_one_with_the_whole_batch(tmp_path: Path) -> None:
     assert "parallel: the same" in run(str(SCRIPTS / "parallel.py"), str(tmp_path))
+
+
+def test_the_model_on_a_gpu() -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device here: run tests/scripts/on_gpu.py where there is one")
+    assert "cuda: the same" in run(str(SCRIPTS / "on_gpu.py"))
 
 
 def test_users_need_no_shape_checker() -> None:

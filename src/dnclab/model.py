@@ -272,8 +272,7 @@ class DNC(nn.Module):
     def _check_inputs(self, inputs: Tensor) -> None:
         weight = self.interface.weight
         check_device("inputs", inputs, weight.device)
-        kind = inputs.device.type
-        if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
+        if reference.autocasts(inputs.device):
             check_floating("inputs", inputs.dtype)
         else:
             check_dtype("inputs", inputs, weight.dtype)

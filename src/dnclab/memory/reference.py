@@ -28,9 +28,8 @@ def step(
     Autocast stays outside: in bfloat16 ε would vanish beside 1, and usages near 1 would be 1.
     """
     controls = controls.to(state.memory.dtype)
-    kind = controls.device.type
-    if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
-        with torch.autocast(kind, enabled=False):
+    if autocasts(controls.device):
+        with torch.autocast(controls.device.type, enabled=False):
             return _step(config, controls, state)
     return _step(config, controls, state)
 
@@ -93,6 +92,11 @@ def _look_up(memory: Tensor, keys: Tensor, strengths: Tensor, masks: Tensor | No
     else:
         similarities = equations.masked_similarity(memories, keys, masks)
     return equations.content_weighting(similarities, strengths)
+
+
+def autocasts(device: torch.device) -> bool:
+    """Whether autocast is on; the meta device has none, and asking there is an error."""
+    return device.type != "meta" and torch.is_autocast_enabled(device.type)
 
 
 def state_dtype(dtype: torch.dtype) -> torch.dtype:

@@ -5,13 +5,12 @@ The libraries used here come with ``pip install "dnclab[download]"``.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import time
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 from dnclab.tasks.babi.checksums import digest
@@ -82,11 +81,12 @@ def download(
     """
     if all(is_installed(edition, cache) for edition in EDITIONS):
         return installed_folder(cache)
+    _require_libraries()
     folder = cache_folder(cache) / "babi" / "downloads"
     folder.mkdir(parents=True, exist_ok=True)
     failures = []
     for mirror in mirrors:
-        part = folder / f"{hashlib.sha256(mirror.url.encode()).hexdigest()[:16]}.tar.gz.part"
+        part = folder / f"{digest(mirror.url.encode())[:16]}.tar.gz.part"
         try:
             _fetch(mirror, part, timeout, progress)
             installed = install_from(part, cache)
@@ -94,7 +94,7 @@ def download(
             failures.append(f"{mirror.url}: {error}")
         except BabiInstallError as error:
             failures.append(f"{mirror.url}: {str(error).removeprefix(f'{part}: ')}")
-            part.unlink()
+            part.unlink(missing_ok=True)
         else:
             part.unlink()
             return installed
@@ -125,7 +125,9 @@ def _fetch(mirror: Mirror, part: Path, timeout: float, progress: bool) -> None:
 
 def _fetch_rest(url: str, part: Path, timeout: float, progress: bool) -> None:
     """Append what ``part`` lacks; start anew if the server will not send just that."""
-    requests, urllib3 = _libraries()
+    import requests
+    import urllib3
+
     held = _size(part)
     headers = {"User-Agent": f"dnclab/{version('dnclab')}", "Accept-Encoding": "identity"}
     if held:
@@ -207,16 +209,14 @@ def _append(
                 window_start, window_bytes = time.monotonic(), 0
 
 
-def _libraries() -> tuple[ModuleType, ModuleType]:
-    try:
-        import requests
-        import tqdm  # noqa: F401  # imported where the bar is drawn; asked for here
-        import urllib3
-    except ImportError as error:
-        raise BabiInstallError(
-            f'downloading needs {error.name}: pip install "dnclab[download]"'
-        ) from error
-    return requests, urllib3
+def _require_libraries() -> None:
+    for name in ("requests", "tqdm", "urllib3"):
+        try:
+            import_module(name)
+        except ImportError as error:
+            raise BabiInstallError(
+                f'downloading needs {name}: pip install "dnclab[download]"'
+            ) from error
 
 
 def _root(error: BaseException) -> BaseException:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass
-from importlib import import_module
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -129,6 +129,7 @@ def _fetch_rest(url: str, part: Path, timeout: float, progress: bool) -> None:
     import urllib3
 
     held = _size(part)
+    # The authors' server has been seen to answer 403 to the names that Python's libraries bear.
     headers = {"User-Agent": f"dnclab/{version('dnclab')}", "Accept-Encoding": "identity"}
     if held:
         headers["Range"] = f"bytes={held}-"
@@ -210,13 +211,11 @@ def _append(
 
 
 def _require_libraries() -> None:
-    for name in ("requests", "tqdm", "urllib3"):
-        try:
-            import_module(name)
-        except ImportError as error:
-            raise BabiInstallError(
-                f'downloading needs {name}: pip install "dnclab[download]"'
-            ) from error
+    missing = [name for name in ("requests", "tqdm", "urllib3") if find_spec(name) is None]
+    if missing:
+        raise BabiInstallError(
+            f'downloading needs {", ".join(missing)}: pip install "dnclab[download]"'
+        )
 
 
 def _root(error: BaseException) -> BaseException:

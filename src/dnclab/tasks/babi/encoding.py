@@ -34,6 +34,7 @@ from dnclab.tasks.babi.install import (
 from dnclab.tasks.babi.reader import (
     ALL_TASKS,
     BabiFormatError,
+    check_tasks,
     find_edition,
     parse_stories,
     read_bytes,
@@ -154,7 +155,7 @@ def load_folder(
     The vocabulary is that of the training files of ``tasks``.
     """
     options = options or EncodingOptions()
-    tasks = tuple(tasks)
+    tasks = check_tasks(tasks)
     folder = find_edition(folder, edition)
     names = [file_name(task, split) for split in SPLITS for task in tasks]
     contents = {name: read_bytes(folder / name) for name in names}
@@ -283,7 +284,7 @@ _FIELDS = ("tokens", "targets", "offsets", "tasks")
 def _read_cache(path: Path, key: str) -> _Arrays | None:
     """The arrays of a key; none if they are not there, or not whole, or another key's."""
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             if stored["key"].item() != key:
                 return None
             train, test = (

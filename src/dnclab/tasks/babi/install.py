@@ -95,7 +95,8 @@ def _stage(files: Iterable[tuple[str, bytes]], staging: Path, source: Path) -> l
         if digest(content) != published()[name]:
             raise BabiInstallError(
                 f"{source}: {name}: expected SHA-256 {published()[name]} of bAbI v1.2, got "
-                f"{digest(content)}; damaged, or generated (generated files are read in place)"
+                f"{digest(content)}; it is damaged, or generated "
+                "(generated files are read where they are, by load_folder)"
             )
         path = staging / name
         path.parent.mkdir(exist_ok=True)

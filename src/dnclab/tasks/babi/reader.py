@@ -75,11 +75,20 @@ def read_bytes(path: Path) -> bytes:
         raise BabiFormatError(f"{path}: cannot be read: {error.strerror}") from error
 
 
+def check_tasks(tasks: Iterable[int]) -> tuple[int, ...]:
+    """The numbers of tasks, if they are such."""
+    tasks = tuple(tasks)
+    if not tasks or not set(tasks) <= set(ALL_TASKS):
+        raise ValueError(f"tasks: expected some of 1 to 20, got {tasks}")
+    return tasks
+
+
 def read_folder(
     folder: str | Path, split: str, tasks: Iterable[int] = ALL_TASKS
 ) -> dict[int, list[Story]]:
     """The stories of each task in a folder that holds the files of one edition."""
-    return {task: read_file(Path(folder) / file_name(task, split)) for task in tasks}
+    names = {task: file_name(task, split) for task in check_tasks(tasks)}
+    return {task: read_file(Path(folder) / name) for task, name in names.items()}
 
 
 def find_edition(folder: str | Path, edition: str = "en-10k") -> Path:

@@ -23,7 +23,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset
 
 from dnclab.tasks.babi.encoding import BLANK, IGNORE, EncodedStories, Positions
-from dnclab.tasks.babi.reader import ALL_TASKS
+from dnclab.tasks.babi.reader import ALL_TASKS, check_tasks
 
 SOLVED_ERROR = 0.05
 """The error at and below which a task counts as solved."""
@@ -51,8 +51,7 @@ class BatchConfig:
     def __post_init__(self) -> None:
         if self.batch_size < 1:
             raise ValueError(f"batch_size: expected 1 or more, got {self.batch_size}")
-        if not self.tasks or not set(self.tasks) <= set(ALL_TASKS):
-            raise ValueError(f"tasks: expected some of 1 to 20, got {self.tasks}")
+        check_tasks(self.tasks)
         if not 0 <= self.seed < 2**64:
             raise ValueError(f"seed: expected 0 to 2^64 - 1, got {self.seed}")
 
@@ -167,7 +166,7 @@ def every_story(
     """Each story of the tasks once, for evaluation; those of like lengths together."""
     if batch_size < 1:
         raise ValueError(f"batch_size: expected 1 or more, got {batch_size}")
-    chosen = np.flatnonzero(np.isin(stories.tasks, tuple(tasks)))
+    chosen = np.flatnonzero(np.isin(stories.tasks, check_tasks(tasks)))
     chosen = chosen[np.argsort(stories.lengths[chosen], kind="stable")]
     for start in range(0, len(chosen), batch_size):
         yield gather(stories, chosen[start : start + batch_size])

@@ -16,8 +16,8 @@ from dnclab.tasks.babi.format import SPLITS, TASK_NAMES, file_name
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def write_some_files(folder: Path, *, seed: int, stories: int) -> None:
-    """Stands in for the generator: ``stories`` stories of ``seed`` questions for training."""
+def write_some_files(folder: Path, seed: int, stories: int) -> None:
+    """Stands in for the generator: ``stories`` training stories of ``seed`` questions."""
     folder.mkdir(parents=True, exist_ok=True)
     questions = "".join(f"{n + 2} Is it?\tyes\t1\n" for n in range(seed))
     for task in TASK_NAMES:

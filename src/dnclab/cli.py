@@ -106,7 +106,7 @@ def _generate(chosen: argparse.Namespace) -> Path:
     from dnclab.tasks.babi.stories import write_files
 
     seed = DEFAULT_SEED if chosen.seed is None else chosen.seed
-    write_files(folder, seed=seed, stories=chosen.stories or DEFAULT_STORIES)
+    write_files(folder, seed, chosen.stories or DEFAULT_STORIES)
     return folder
 
 

@@ -1,6 +1,6 @@
 """Fetching the published bAbI archive: mirrors in turn, interrupted downloads taken up again.
 
-The libraries used here come with ``pip install "dnclab[download]"``.
+The libraries used here come with ``pip install "dnclab[babi]"``.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ def _require_libraries() -> None:
     missing = [name for name in ("requests", "tqdm", "urllib3") if find_spec(name) is None]
     if missing:
         raise BabiInstallError(
-            f'downloading needs {", ".join(missing)}: pip install "dnclab[download]"'
+            f'downloading needs {", ".join(missing)}: pip install "dnclab[babi]"'
         )
 
 

@@ -16,8 +16,6 @@ import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
-import platformdirs
-
 from dnclab.tasks.babi.checksums import digest, edition_files, published
 from dnclab.tasks.babi.reader import EDITIONS, TOP_FOLDER
 
@@ -46,6 +44,13 @@ def cache_folder(cache: str | Path | None = None) -> Path:
     chosen = cache or os.environ.get("DNCLAB_CACHE")
     if chosen:
         return Path(chosen).expanduser()
+    try:
+        import platformdirs
+    except ImportError as error:
+        raise BabiInstallError(
+            'the place of the cache needs platformdirs: pip install "dnclab[babi]", '
+            "or name a folder in DNCLAB_CACHE"
+        ) from error
     return platformdirs.user_cache_path("dnclab", appauthor=False)
 
 

@@ -190,6 +190,7 @@ QA1 = "en/qa1_single-supporting-fact_train.txt"
         (link(f"{TOP_FOLDER}/{QA1}", tarfile.LNKTYPE), "expected a file or a folder"),
         (link("device", tarfile.CHRTYPE), "device: expected a file or a folder"),
         (link("pipe", tarfile.FIFOTYPE), "pipe: expected a file or a folder"),
+        (link("holes", tarfile.GNUTYPE_SPARSE), "holes: expected a file or a folder"),
     ],
 )
 def test_archives_that_lead_out_are_refused(
@@ -243,13 +244,16 @@ def test_too_many_members_and_bytes_are_refused(
         install_from(archive, cache)
 
 
-def test_a_bomb_in_a_header_is_not_unpacked(tmp_path: Path, cache: Path) -> None:
+@pytest.mark.parametrize("before", [0, 3])
+def test_a_bomb_in_a_header_is_not_unpacked(before: int, tmp_path: Path, cache: Path) -> None:
     """A long name is read into memory before any member can be looked at: 256 MB, in 250 KB."""
     name = tarfile.TarInfo("././@LongLink")
     name.type = tarfile.GNUTYPE_LONGNAME
     name.size = 2**28
     path = tmp_path / "bomb.tgz"
     with gzip.open(path, "wb") as packed:
+        for number in range(before):
+            packed.write(tarfile.TarInfo(f"file{number}").tobuf(tarfile.GNU_FORMAT))
         packed.write(name.tobuf(tarfile.GNU_FORMAT))
         for _ in range(2**8):
             packed.write(bytes(2**20))
@@ -301,6 +305,15 @@ def test_a_missing_file_and_a_changed_byte_are_refused_by_name(
     with pytest.raises(BabiInstallError, match=f"{QA1}: expected with the other files, found none"):
         install_from(small_folder, cache)
     assert left_behind(cache) == []
+
+
+@small_is_published
+def test_a_huge_file_of_a_folder_is_not_read(
+    monkeypatch: pytest.MonkeyPatch, small_folder: Path, cache: Path
+) -> None:
+    monkeypatch.setattr(install, "MAX_FILE_BYTES", (small_folder / QA1).stat().st_size - 1)
+    with pytest.raises(BabiInstallError, match=r"\.txt: expected at most \d+ bytes in a file"):
+        install_from(small_folder, cache)
 
 
 @small_is_published
@@ -411,6 +424,24 @@ def cut(request: BaseHTTPRequestHandler, content: bytes) -> None:
 def overlapping(request: BaseHTTPRequestHandler, content: bytes) -> None:
     """Sends a little more than the missing rest, from an earlier byte on, as it may."""
     start = int(request.headers["Range"].removeprefix("bytes=").removesuffix("-")) - 10
+    request.send_response(206)
+    request.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+    request.end_headers()
+    request.wfile.write(content[start:])
+
+
+def rest_cut(request: BaseHTTPRequestHandler, content: bytes) -> None:
+    """Promises the rest and sends but half of it, without a length that would tell."""
+    start = int(request.headers["Range"].removeprefix("bytes=").removesuffix("-"))
+    request.send_response(206)
+    request.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+    request.end_headers()
+    request.wfile.write(content[start : (start + len(content)) // 2])
+
+
+def skipping(request: BaseHTTPRequestHandler, content: bytes) -> None:
+    """Sends a part that does not join what was asked for."""
+    start = int(request.headers["Range"].removeprefix("bytes=").removesuffix("-")) + 10
     request.send_response(206)
     request.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
     request.end_headers()
@@ -567,6 +598,27 @@ def test_what_was_left_of_another_file_does_not_matter(
 
 
 @small_is_published
+def test_a_rest_cut_short_is_noticed(
+    serve: Serve, archive: bytes, small_files: dict[str, bytes], cache: Path
+) -> None:
+    server = serve(archive, cut, rest_cut, ranged)
+    fetch(cache, archive, server)
+    assert installed_files(cache) == small_files
+    half = len(archive) // 2
+    assert server.asked == [None, f"bytes={half}-", f"bytes={(half + len(archive)) // 2}-"]
+
+
+@small_is_published
+def test_a_rest_that_does_not_join_is_not_taken(
+    serve: Serve, archive: bytes, small_files: dict[str, bytes], cache: Path
+) -> None:
+    server = serve(archive, cut, skipping, ranged)
+    download(cache, mirrors=(Mirror(server.url),), timeout=0.4, progress=False)
+    assert installed_files(cache) == small_files
+    assert server.asked == [None, f"bytes={len(archive) // 2}-", None]
+
+
+@small_is_published
 def test_a_bar_is_drawn_on_a_terminal_alone(
     monkeypatch: pytest.MonkeyPatch, serve: Serve, archive: bytes, tmp_path: Path
 ) -> None:
@@ -580,6 +632,17 @@ def test_a_bar_is_drawn_on_a_terminal_alone(
 
     assert drawn(is_terminal=False) == ""
     assert "bAbI: 100%" in drawn(is_terminal=True)
+
+
+@small_is_published
+def test_bytes_beyond_the_end_are_cut_off(
+    serve: Serve, archive: bytes, small_files: dict[str, bytes], cache: Path
+) -> None:
+    server = serve(archive, overlapping)
+    part_of(cache, server).write_bytes(archive + b"more")
+    fetch(cache, archive, server)
+    assert installed_files(cache) == small_files
+    assert len(server.asked) == 1
 
 
 @small_is_published
@@ -626,6 +689,8 @@ def test_every_mirror_and_its_fault_stand_in_one_line(
         "dnclab data babi --from PATH",
     ):
         fetch(cache, archive, gone, broken, refusing)
+    assert len(gone.asked) == 1
+    assert len(broken.asked) == 2, "the second time has brought nothing more"
 
 
 @small_is_published

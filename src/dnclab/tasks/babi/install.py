@@ -154,7 +154,6 @@ def _archive_files(source: Path) -> Iterator[tuple[str, bytes]]:
 def _wanted_members(
     archive: tarfile.TarFile, stream: _Metered, source: Path
 ) -> Iterator[tuple[str, bytes]]:
-    seen: set[PurePosixPath] = set()
     for count, member in enumerate(archive, start=1):
         path = _safe_path(member, source)
         if count > MAX_MEMBERS:
@@ -163,9 +162,6 @@ def _wanted_members(
             raise _too_large(source, member.name, "bytes in a file", MAX_FILE_BYTES)
         if member.offset_data + member.size > MAX_TOTAL_BYTES:
             raise _too_large(source, member.name, "bytes in an archive", MAX_TOTAL_BYTES)
-        if member.isfile() and path in seen:
-            raise BabiInstallError(f"{source}: {member.name}: expected once, found twice")
-        seen.add(path)
         stream.allowed = member.offset_data + member.size + MAX_HEADER_BYTES
         name = "/".join(path.parts[-2:])
         if member.isfile() and len(path.parts) <= 3 and name in published():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dnclab.memory.checks import check_choice, check_flag, check_size
+from dnclab.checks import check_choice, check_flag, check_size
 from dnclab.memory.types import MemoryConfig
 
 VARIANTS = ("dnc", "dnc-d", "dnc-s", "dnc-m", "dnc-ds", "dnc-ms", "dnc-md", "dnc-mds")

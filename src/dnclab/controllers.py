@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from dnclab.memory.checks import check_size
+from dnclab.checks import check_size
 
 LSTMState = tuple[tuple[Tensor, Tensor], ...]
 """For each layer its output and its cell, each [B, hidden_size]."""

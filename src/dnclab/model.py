@@ -14,10 +14,7 @@ from torch.nn.utils.rnn import PackedSequence
 from torch.utils import _pytree as pytree
 
 from dnclab import pretrained
-from dnclab.config import DNCConfig, variant_name
-from dnclab.controllers import CONTROLLERS, Controller
-from dnclab.memory import reference
-from dnclab.memory.checks import (
+from dnclab.checks import (
     check_choice,
     check_device,
     check_dtype,
@@ -26,6 +23,9 @@ from dnclab.memory.checks import (
     check_size,
     check_tensor,
 )
+from dnclab.config import DNCConfig, variant_name
+from dnclab.controllers import CONTROLLERS, Controller
+from dnclab.memory import reference
 from dnclab.memory.interface import interface_size, interface_slices
 from dnclab.memory.types import Addressing, Interface
 from dnclab.sequences import Layout, split

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from dnclab.memory.checks import check_dtype, check_shape, check_tensor
+from dnclab.checks import check_dtype, check_shape, check_tensor
 from dnclab.memory.types import MemoryState
 
 

@@ -7,8 +7,7 @@ from dataclasses import asdict
 import torch
 from torch import Tensor, nn
 
-from dnclab.memory import equations
-from dnclab.memory.checks import (
+from dnclab.checks import (
     STATE_DTYPES,
     check_device,
     check_dtype,
@@ -16,6 +15,7 @@ from dnclab.memory.checks import (
     check_size,
     check_tensor,
 )
+from dnclab.memory import equations
 from dnclab.memory.interface import interface_shapes, interface_size, read_interface
 from dnclab.memory.types import Addressing, Interface, MemoryConfig, MemoryState, state_shapes
 

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import Tensor
 
-from dnclab.memory.checks import check_flag, check_number, check_size
+from dnclab.checks import check_flag, check_number, check_size
 
 if TYPE_CHECKING:
     from jaxtyping import Float

@@ -4,15 +4,12 @@ One story of a batch, as the model sees it (``-`` is the blank, three think step
 
     inputs   mary went to the kitchen . where is mary ? -  -  -  -
     targets                                                   kitchen
-
-Batch number n depends on the seed and n alone, for the random generator (Philox) can begin at any
-place. So the batches are the same in one process or many, and a run goes on at any n.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -20,10 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torch.utils.data import DataLoader, Dataset
 
 from dnclab.tasks.babi.encoding import BLANK, IGNORE, EncodedStories, Positions
 from dnclab.tasks.babi.reader import ALL_TASKS, check_tasks
+from dnclab.tasks.stream import BatchStream, check_seed, random_source
 
 SOLVED_ERROR = 0.05
 """The error at and below which a task counts as solved."""
@@ -52,8 +49,7 @@ class BatchConfig:
         if self.batch_size < 1:
             raise ValueError(f"batch_size: expected 1 or more, got {self.batch_size}")
         check_tasks(self.tasks)
-        if not 0 <= self.seed < 2**64:
-            raise ValueError(f"seed: expected 0 to 2^64 - 1, got {self.seed}")
+        check_seed(self.seed)
 
 
 PAPER = BatchConfig()
@@ -73,78 +69,34 @@ class BabiBatch(NamedTuple):
     """The number of each story's task [B]."""
 
 
-class BabiTask:
+class BabiTask(BatchStream[BabiBatch]):
     """Batches of stories drawn at random with replacement, all stories equally likely."""
 
     def __init__(self, stories: EncodedStories, config: BatchConfig = PAPER) -> None:
         absent = sorted(set(config.tasks) - set(stories.tasks.tolist()))
         if absent:
             raise ValueError(f"tasks: expected tasks that have stories, got {absent}")
+        super().__init__()
         self.config = config
-        self.drawn = 0
         self._stories = stories
         self._chosen = np.flatnonzero(np.isin(stories.tasks, config.tasks))
         self._checksum = zlib.crc32(stories.offsets.data, zlib.crc32(stories.tokens.data))
-
-    def batch(self) -> BabiBatch:
-        """The next batch."""
-        self.drawn += 1
-        return self.numbered_batch(self.drawn - 1)
-
-    def batches(self, count: int, *, workers: int = 0) -> Iterator[BabiBatch]:
-        """The next ``count`` batches, made by worker processes if there are any.
-
-        A batch counts as drawn when it is handed out, whatever workers have made in advance.
-        """
-        loader = DataLoader(
-            _NumberedBatches(self),
-            sampler=range(self.drawn, self.drawn + count),
-            batch_size=None,
-            num_workers=workers,
-            generator=torch.Generator(),  # else the loader draws from torch's global one
-        )
-        for batch in loader:
-            self.drawn += 1
-            yield batch
 
     def numbered_batch(self, number: int) -> BabiBatch:
         """The batch of a number, from 0, whatever was drawn before."""
         pool, place = divmod(number, POOL_BATCHES)
         size = self.config.batch_size
-        # Raw numbers: what NumPy makes of them may change between its versions, they do not.
-        raw = np.random.Philox(key=self.config.seed, counter=[0, 0, 0, pool]).random_raw(
-            POOL_BATCHES * (size + 1)
-        )
+        raw = random_source(self.config.seed, pool).random_raw(POOL_BATCHES * (size + 1))
         drawn = self._chosen[raw[POOL_BATCHES:] % len(self._chosen)]
         if self.config.group_lengths:
             drawn = drawn[np.argsort(self._stories.lengths[drawn], kind="stable")]
             place = np.argsort(raw[:POOL_BATCHES], kind="stable")[place]
         return gather(self._stories, drawn[size * place : size * (place + 1)])
 
-    def state_dict(self) -> dict[str, Any]:
-        """The position in the sequence of batches and what the sequence depends on, for JSON."""
+    def identity(self) -> dict[str, Any]:
+        """How batches are drawn, and a checksum of the stories."""
         config = asdict(self.config) | {"tasks": list(self.config.tasks)}
-        return {"drawn": self.drawn, "config": config, "stories": self._checksum}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where the state was taken; refuses the state of another sequence."""
-        expected = self.state_dict() | {"drawn": state.get("drawn")}
-        if state != expected:
-            raise ValueError(f"state: expected one of the same batches, {expected}, got {state}")
-        drawn = state["drawn"]
-        if type(drawn) is not int or drawn < 0:
-            raise ValueError(f"state: expected a count of batches as 'drawn', got {drawn!r}")
-        self.drawn = drawn
-
-
-class _NumberedBatches(Dataset[BabiBatch]):
-    """The form in which a DataLoader takes batches."""
-
-    def __init__(self, task: BabiTask) -> None:
-        self._task = task
-
-    def __getitem__(self, number: int) -> BabiBatch:
-        return self._task.numbered_batch(number)
+        return {"config": config, "stories": self._checksum}
 
 
 def gather(stories: EncodedStories, chosen: Positions) -> BabiBatch:

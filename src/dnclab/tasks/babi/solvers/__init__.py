@@ -47,12 +47,16 @@ def solve(task: int, story: Sequence[Line], question: int) -> Solution:
 
     Nothing is looked at but the statements before that line and the question's own text.
     """
-    before = [
+    return SOLVERS[task](statements_before(story, question), story[question - 1].text)
+
+
+def statements_before(story: Sequence[Line], question: int) -> list[Statement]:
+    """What is told before the question on a line."""
+    return [
         Statement(number, line.text)
         for number, line in enumerate(story[: question - 1], start=1)
         if not line.answer
     ]
-    return SOLVERS[task](before, story[question - 1].text)
 
 
 def support_is_valid(task: int, story: Sequence[Line], question: int) -> bool:
@@ -64,10 +68,8 @@ def support_is_valid(task: int, story: Sequence[Line], question: int) -> bool:
     asked = story[question - 1]
     if task != 18:
         return solve(task, story, question).support == asked.support
-    facts = [Statement(number, story[number - 1].text) for number in asked.support]
-    if max(asked.support) >= question:
-        return False
-    return relations.chains(facts, asked.text) == [Solution(asked.answer, asked.support)]
+    given = [one for one in statements_before(story, question) if one.number in asked.support]
+    return Solution(asked.answer, asked.support) in relations.chains(given, asked.text)
 
 
 def questions(story: Story) -> list[int]:

@@ -21,7 +21,7 @@ def where_is_person(statements: Sequence[Statement], question: str) -> Solution:
 
 
 def where_is_pronoun(statements: Sequence[Statement], question: str) -> Solution:
-    """Tasks 11 and 13: the room of the pronoun's line, next after the last that names the person."""
+    """Tasks 11 and 13: the room of the pronoun's line, the next after the last that names him."""
     line = last(naming(words_of(question)[2], statements))
     next_line = statements[statements.index(line) + 1]
     return Solution((words_of(next_line.text)[-1],), (line.number, next_line.number))

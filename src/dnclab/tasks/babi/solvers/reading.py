@@ -23,7 +23,7 @@ class Solution(NamedTuple):
     support: tuple[int, ...]
 
 
-class Unanswerable(Exception):
+class UnanswerableError(Exception):
     """The statements do not decide the question."""
 
 
@@ -36,7 +36,7 @@ def words_of(text: str) -> tuple[str, ...]:
 def last(found: Sequence[Item]) -> Item:
     """The last of what was found, which must not be nothing."""
     if not found:
-        raise Unanswerable("no statement tells it")
+        raise UnanswerableError("no statement tells it")
     return found[-1]
 
 
@@ -44,4 +44,4 @@ def first(found: Iterable[Item]) -> Item:
     """The first of what was found, which must not be nothing."""
     for item in found:
         return item
-    raise Unanswerable("no statement tells it")
+    raise UnanswerableError("no statement tells it")

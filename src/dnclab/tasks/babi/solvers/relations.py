@@ -149,7 +149,7 @@ def which_way(statements: Sequence[Statement], question: str) -> Solution:
 
 
 def motive(statements: Sequence[Statement], question: str) -> Solution:
-    """Task 20: ``Why did yann go there?`` has his motive for answer, ``Where will yann go?`` its room."""
+    """Task 20: the motive for ``Why did yann ...?``, its room for ``Where will yann go?``"""
     words = words_of(question)
     person = words[2].capitalize()
     told = first(one for one in statements if words_of(one.text)[:2] == (person, "is"))

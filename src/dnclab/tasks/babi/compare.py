@@ -13,6 +13,7 @@ import tarfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from dnclab.tasks.babi.format import TASK_NAMES, Line, Story, file_name
@@ -21,17 +22,28 @@ from dnclab.tasks.babi.stories import generate_stories, words
 # --- reading the real files ----------------------------------------------------------------------
 
 
-def real_text(place: Path, task: int, split: str) -> str:
-    """The text of a real file of ``en-10k``, from the archive or from a folder."""
-    wanted = f"en-10k/{file_name(task, split)}"
+def files_of(place: Path) -> Iterator[tuple[str, str]]:
+    """Name and text of every file in ``en-10k``."""
     if place.is_dir():
-        return next(place.rglob(wanted)).read_text(encoding="ascii")
+        for path in sorted(place.rglob("en-10k/*.txt")):
+            yield path.name, path.read_text(encoding="ascii")
+        return
     with tarfile.open(place) as archive:
-        name = next(name for name in archive.getnames() if name.endswith(f"/{wanted}"))
-        member = archive.extractfile(name)
-        if member is None:
-            raise ValueError(f"{name} in {place} is not a file")
-        return member.read().decode("ascii")
+        for member in archive:
+            path = Path(member.name)
+            file = archive.extractfile(member)
+            if file and path.parent.name == "en-10k":
+                yield path.name, file.read().decode("ascii")
+
+
+def real_texts(place: Path, split: str) -> dict[int, str]:
+    """The text of each task's real file, from the archive or from a folder."""
+    texts = dict(files_of(place))
+    names = {task: file_name(task, split) for task in TASK_NAMES}
+    absent = [name for name in names.values() if name not in texts]
+    if absent:
+        raise FileNotFoundError(f"no en-10k/{absent[0]} in {place} ({len(absent)} files absent)")
+    return {task: texts[name] for task, name in names.items()}
 
 
 def parse_stories(text: str) -> list[Story]:
@@ -88,14 +100,16 @@ def placeholder(word: re.Match[str]) -> str:
     return f"<{name.capitalize() if word[0][0].isupper() else name}>"
 
 
+@cache
 def template(text: str) -> str:
     """``<Person> went to the <room>.``"""
     return CLASS_WORD.sub(placeholder, text)
 
 
-def tokens(text: str) -> list[str]:
+@cache
+def tokens(text: str) -> tuple[str, ...]:
     """A sentence's words in lower case, and its stop."""
-    return re.findall(r"[a-z]+|[.?]", text.lower())
+    return tuple(re.findall(r"[a-z]+|[.?]", text.lower()))
 
 
 # --- counting ------------------------------------------------------------------------------------
@@ -237,7 +251,7 @@ def answers_table(real: dict[int, Counts], made: dict[int, Counts]) -> Iterator[
 def report(place: Path, seed: int, stories: int | None) -> Iterator[str]:
     """The page, line by line. Without a number of stories, as many as each real file holds."""
     options = f"--seed {seed}" + (f" --stories {stories}" if stories else "")
-    real = {task: count(parse_stories(real_text(place, task, "train"))) for task in TASK_NAMES}
+    real = {task: count(parse_stories(text)) for task, text in real_texts(place, "train").items()}
     made = {
         task: count(generate_stories(task, stories or theirs.stories, seed))
         for task, theirs in real.items()

@@ -173,31 +173,28 @@ def two_people(rng: Random, room: dict[str, str]) -> tuple[list[str], str]:
 def conjunction(rng: Random) -> Story:
     """``Mary and Daniel went to the office.`` ``Where is Daniel?``"""
     telling, room = Telling(), hidden_rooms(rng)
-    pairs: list[list[str]] = []
+    people: list[str] = []
     line: dict[str, int] = {}
 
     def tell_pair() -> None:
         for _ in range(2):
             pair, goal = two_people(rng, room)
             number = telling.tell(f"{moves(rng, ' and '.join(pair), goal)}.")
-            pairs.append(pair)
+            people.extend(pair)
             for person in pair:
                 room[person], line[person] = goal, number
 
     def ask() -> None:
-        person = rng.choice(rng.choice(pairs[-WINDOW:]))
+        person = rng.choice(people[-WINDOW:])
         telling.ask(f"Where is {person}?", room[person], (line[person],))
 
     return in_pairs(telling, tell_pair, ask)
 
 
 def compound_coreference(rng: Random) -> Story:
-    """``Mary and John went to the office.`` ``Then they moved to the garden.`` ``Where is John?``
-
-    The window is four statements here, so two blocks of equal chance.
-    """
+    """``John and Mary went to the office.`` ``Then they moved to the garden.``"""
     telling, room = Telling(), hidden_rooms(rng)
-    pairs: list[list[str]] = []
+    people: list[str] = []
     lines: dict[str, tuple[int, int]] = {}
 
     def tell_pair() -> None:
@@ -205,12 +202,12 @@ def compound_coreference(rng: Random) -> Story:
         goal = other(rng, ROOMS, first)
         named = telling.tell(f"{moves(rng, ' and '.join(pair), first)}.")
         they = telling.tell(f"{moves(rng, f'{rng.choice(THEN)} they', goal)}.")
-        pairs.append(pair)
+        people.extend(pair + pair)
         for person in pair:
             room[person], lines[person] = goal, (named, they)
 
     def ask() -> None:
-        person = rng.choice(rng.choice(pairs[-2:]))
+        person = rng.choice(people[-WINDOW:])
         telling.ask(f"Where is {person}?", room[person], lines[person])
 
     return in_pairs(telling, tell_pair, ask)

@@ -105,15 +105,21 @@ def positional_reasoning(rng: Random) -> Story:
 # --- task 18 -------------------------------------------------------------------------------------
 
 FAILURE = 0.003
-"""How often the files give up on a question of task 18 and tell more first (fitted)."""
+"""How often the files break off before a question of task 18 and tell more first (fitted)."""
 
 
 class Fact(NamedTuple):
     """A line that tells which of two things is the smaller."""
 
+    line: int
     small: str
     big: str
-    line: int
+    kind: bool
+    """Two facts on the same things are one to the files, or two, whatever words tell them."""
+
+    def same_as(self, other: Fact) -> bool:
+        """Whether the files take both for one."""
+        return self[1:] == other[1:]
 
 
 def size_reasoning(rng: Random) -> Story:
@@ -126,11 +132,10 @@ def size_reasoning(rng: Random) -> Story:
     while left:
         if not chains or chance(rng, FAILURE):
             facts += [tell_size(rng, telling, sizes) for _ in range(5)]
-            chains = [(low, up) for low in facts for up in facts if low.big == up.small]
+            chains = chains_of(facts)
             left = QUESTIONS
         else:
-            # The files prefer the first chain; why is not known, the half is fitted.
-            ask_size(rng, telling, chains[0] if chance(rng, 0.5) else rng.choice(chains))
+            ask_size(rng, telling, *rng.choice(chains))
             left -= 1
     return telling.story()
 
@@ -139,17 +144,38 @@ def tell_size(rng: Random, telling: Telling, sizes: Sequence[str]) -> Fact:
     """One of all pairs, as ``fits inside`` or as ``bigger than``; it may have been told before."""
     small, big = sorted(rng.sample(sizes, 2), key=sizes.index)
     if chance(rng, 0.5):
-        return Fact(small, big, telling.tell(f"The {small} fits inside the {big}."))
-    return Fact(small, big, telling.tell(f"The {big} is bigger than the {small}."))
-
-
-def ask_size(rng: Random, telling: Telling, chain: tuple[Fact, Fact]) -> None:
-    """The chain's ends, in their right order or exchanged."""
-    lower, upper = chain
-    if chance(rng, 0.5):
-        answer, small, big, support = "yes", lower.small, upper.big, (upper.line, lower.line)
+        line = telling.tell(f"The {small} fits inside the {big}.")
     else:
-        answer, small, big, support = "no", upper.big, lower.small, (lower.line, upper.line)
+        line = telling.tell(f"The {big} is bigger than the {small}.")
+    return Fact(line, small, big, kind=chance(rng, 0.5))
+
+
+def chains_of(facts: Sequence[Fact]) -> list[tuple[Fact, Fact]]:
+    """What can be asked: for each fact and each of its things, the first other fact on that thing.
+
+    The two must form a chain: the thing is the bigger one here and the smaller one there. A fact
+    that was told again counts as the later one. Strange, but it holds for all 11,000 questions of
+    the files: they ask about such pairs alone.
+    """
+    chains = []
+    for each in facts:
+        fact = [other for other in facts if other.same_as(each)][-1]
+        others = [other for other in facts if other.line != fact.line]
+        below = [other for other in others if fact.small in (other.small, other.big)]
+        above = [other for other in others if fact.big in (other.small, other.big)]
+        if below and below[0].big == fact.small:
+            chains.append((fact, below[0]))
+        if above and above[0].small == fact.big:
+            chains.append((fact, above[0]))
+    return chains
+
+
+def ask_size(rng: Random, telling: Telling, fact: Fact, first: Fact) -> None:
+    """The ends of a chain: in their right order if ``fact`` is its upper one, else exchanged."""
+    upper = fact.small == first.big
+    answer = "yes" if upper else "no"
+    small, big = (first.small, fact.big) if upper else (first.big, fact.small)
+    support = (fact.line, first.line)
     if chance(rng, 0.5):
         telling.ask(f"Does the {small} fit in the {big}?", answer, support)
     else:

@@ -7,7 +7,11 @@ from collections.abc import Callable, Sequence
 from dnclab.tasks.babi.format import Line, Story
 
 WINDOW = 5
-"""A question springs from one of that many last statements; so the recent is asked about."""
+"""A question springs from one of that many last facts; so the recent is asked about.
+
+A statement is one fact, but one about two people is two: first of the first named, then of the
+other.
+"""
 
 QUESTIONS = 5
 """Questions of a story that is told in pairs, and of task 18."""

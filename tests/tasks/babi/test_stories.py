@@ -137,6 +137,16 @@ def time_first(story: Story) -> tuple[float, float]:
     return sum(text.startswith(("This ", "Yesterday ")) for text in told(story)), len(told(story))
 
 
+def denied(story: Story) -> tuple[float, float]:
+    """Task 9: ``is not in`` or ``is no longer in``."""
+    return sum(" not " in text or " no " in text for text in told(story)), len(told(story))
+
+
+def either(story: Story) -> tuple[float, float]:
+    """Task 10: ``is either in the park or the school``."""
+    return sum(" either " in text for text in told(story)), len(told(story))
+
+
 def same_room_twice(story: Story) -> tuple[float, float]:
     """Task 10: ``either in the park or the park``."""
     rooms = [text.rstrip(".").split()[5::3] for text in told(story) if " either " in text]
@@ -232,19 +242,42 @@ def later_line_first(story: Story) -> tuple[float, float]:
     return sum(line.support[0] > line.support[1] for line in asked(story)), len(asked(story))
 
 
+def last_room_of_way(story: Story) -> tuple[float, float]:
+    """Task 3: the room asked about is the last one into which the thing was carried."""
+    last = 0
+    for question in questions(story):
+        handled, there, _ = story[question - 1].support
+        end = handled if handled > there else question
+        person = story[handled - 1].text.split()[0]
+        later = [line.text for line in story[there : end - 1]]
+        last += not any(text.startswith(person) and " to the " in text for text in later)
+    return last, len(questions(story))
+
+
+def pair_of_sizes(text: str) -> tuple[str, ...]:
+    """Task 18: the two things of a statement or a question, in alphabetical order."""
+    for between in (" fits inside the ", " fit in the ", " bigger than the "):
+        if between in text:
+            ends = [part.removesuffix(" is") for part in text.rstrip(".?").split(between)]
+            names = [part.removeprefix("The ").removeprefix("Does the ") for part in ends]
+            return tuple(sorted(name.removeprefix("Is the ") for name in names))
+    raise ValueError(text)
+
+
 def told_directly(story: Story) -> tuple[float, float]:
     """Task 18: what is asked was also told in so many words, in either of the two forms."""
+    pairs = {pair_of_sizes(text) for text in told(story)}
+    return sum(pair_of_sizes(line.text) in pairs for line in asked(story)), len(asked(story))
 
-    def pair(text: str) -> tuple[str, ...]:
-        for between in (" fits inside the ", " fit in the ", " bigger than the "):
-            if between in text:
-                ends = [part.removesuffix(" is") for part in text.rstrip(".?").split(between)]
-                names = [part.removeprefix("The ").removeprefix("Does the ") for part in ends]
-                return tuple(sorted(name.removeprefix("Is the ") for name in names))
-        raise ValueError(text)
 
-    pairs = {pair(text) for text in told(story)}
-    return sum(pair(line.text) in pairs for line in asked(story)), len(asked(story))
+def told_again(story: Story) -> tuple[float, float]:
+    """Task 18: the first supporting fact was told once more before the question."""
+    again = 0
+    for question in questions(story):
+        line = story[question - 1].support[0]
+        later = [each.text for each in story[line : question - 1] if not each.answer]
+        again += pair_of_sizes(story[line - 1].text) in map(pair_of_sizes, later)
+    return again, len(questions(story))
 
 
 MOVED = ("went", "journeyed", "travelled", "moved")
@@ -325,6 +358,12 @@ FIGURES: list[tuple[int, str, float, Measure]] = [
           (18, {1: 0.230, 2: 0.204}),
       ) for place, share in shares.items()),
     (18, "later line first", 0.691, later_line_first),
+    (3, "last room of way", 0.808, last_room_of_way),
+    (18, "told again", 0.040, told_again),
+    *((task, f"{verb} told", share, statements_with(verb))
+      for task in (9, 10) for verb, share in (("is", 0.5), ("moved", 0.1))),
+    (9, "denied", 0.25, denied),
+    (10, "either", 0.25, either),
     (18, "told directly", 0.311, told_directly),
     *((19, f"answer {first},{second}", 1 / 12, answers(first, second))
       for first, seconds in (("n", "new"), ("s", "sew"), ("e", "nse"), ("w", "nsw"))

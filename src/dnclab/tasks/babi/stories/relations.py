@@ -79,7 +79,7 @@ def two_arg_relations(rng: Random) -> Story:
 
 
 def positional_reasoning(rng: Random) -> Story:
-    """``The triangle is above the red square.`` ... ``Is the sphere below the triangle?``
+    """``The triangle is above the red square.`` ... ``Is the triangle below the red sphere?``
 
     Three things in a chain: the questions are about its ends, which are never told together.
     """
@@ -115,10 +115,13 @@ class Fact(NamedTuple):
     small: str
     big: str
     kind: bool
-    """Two facts on the same things are one to the files, or two, whatever words tell them."""
+    """A hidden coin: only if it agrees do two lines on the same two things count as one fact.
+
+    The words do not show it; it is known from which of the two lines the files give as support.
+    """
 
     def same_as(self, other: Fact) -> bool:
-        """Whether the files take both for one."""
+        """Whether the two lines count as one fact."""
         return self[1:] == other[1:]
 
 

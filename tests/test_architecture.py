@@ -10,15 +10,18 @@ import dnclab
 ROOT = Path(dnclab.__file__).parent
 
 MAY_IMPORT = {
-    "memory": {"memory"},
-    "controllers": {"memory"},
-    "sequences": set[str](),
-    "state": {"memory"},
-    "config": {"memory"},
-    "pretrained": set[str](),
-    "model": {"memory", "controllers", "sequences", "state", "config", "pretrained"},
-    "tasks": {"tasks"},
-    "__init__": {"memory", "controllers", "state", "config", "model"},
+    "checks": set[str](),
+    "memory": {"checks", "memory"},
+    "controllers": {"checks", "memory"},
+    "sequences": {"checks"},
+    "state": {"checks", "memory"},
+    "config": {"checks", "memory"},
+    "pretrained": {"checks"},
+    "model": {"checks", "config", "controllers", "memory", "pretrained", "sequences", "state"},
+    "tasks": {"checks", "tasks"},
+    "cli": {"tasks"},
+    "__main__": {"cli"},
+    "__init__": {"config", "controllers", "memory", "model", "state"},
 }
 """For each part of the package the parts that it may import."""
 

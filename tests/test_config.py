@@ -6,6 +6,7 @@ from dataclasses import FrozenInstanceError, asdict
 from typing import Any
 
 import pytest
+import torch
 from support import SWITCHES
 
 from dnclab import DNC, DNCConfig
@@ -61,7 +62,9 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"usage_gradient": None}, TypeError, "usage_gradient: expected a bool"),
     ({"backend": "cuda"}, ValueError, "backend: expected one of auto, reference; got 'cuda'"),
     ({"backend": None}, TypeError, "backend: expected a str"),
-    ({"dtype": "float32"}, TypeError, "dtype: expected a floating dtype, got float32"),
+    ({"dtype": "float32"}, TypeError, "dtype: expected one of torch.float32, .*; got float32"),
+    ({"dtype": torch.int64}, TypeError, "dtype: expected one of .*; got torch.int64"),
+    ({"dtype": torch.float8_e4m3fn}, TypeError, "dtype: expected one of .* got torch.float8_e4m3"),
 ]
 
 
@@ -78,3 +81,6 @@ def test_the_configuration_is_frozen_and_complete() -> None:
     with pytest.raises(FrozenInstanceError):
         config.cells = 3  # type: ignore[misc]
     assert DNC(**asdict(config)).config == config
+    number: Any = 5
+    with pytest.raises(TypeError, match="controller: expected a str, got 5"):
+        DNCConfig(input_size=2, output_size=2, controller=number)

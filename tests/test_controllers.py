@@ -175,6 +175,53 @@ def test_a_controller_that_breaks_the_protocol_is_refused() -> None:
         wrong_width(torch.zeros(4, 2, 3, dtype=F64))
 
 
+class Plain(nn.Module):
+    """A controller of one linear layer; what it returns as its state can be set."""
+
+    def __init__(self, input_size: int, hidden_size: int) -> None:
+        super().__init__()
+        self.layer = nn.Linear(input_size + hidden_size, hidden_size)
+        self.answer: Any = lambda hidden: (hidden, [hidden])
+
+    def initial_state(self, batch_size: int, *, dtype: torch.dtype, device: torch.device) -> Any:
+        return [torch.zeros(batch_size, self.layer.out_features, dtype=dtype, device=device)]
+
+    def forward(self, inputs: Tensor, state: list[Tensor]) -> Any:
+        return self.answer(torch.tanh(self.layer(torch.cat([inputs, *state], dim=-1))))
+
+
+def test_autocast_does_not_change_the_precision_of_a_controllers_state() -> None:
+    model = DNC(3, 2, controller=Plain, **(SETTINGS | {"dtype": torch.float32}))
+    x = torch.randn(4, 2, 3)
+    with torch.autocast("cpu", torch.bfloat16):
+        whole, _ = model(x)
+        first, state = model(x[:2])
+        second, _ = model(x[2:], state)
+    assert state.controller[0].dtype == torch.float32
+    assert torch.equal(torch.cat([first, second]), whole)
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "message"),
+    [
+        (lambda hidden: hidden, TypeError, r"controller: expected \(outputs, state\)"),
+        (lambda hidden: (hidden, (hidden,)), ValueError, "controller's state: expected 1 tensors"),
+        (lambda hidden: (hidden, [hidden] * 2), ValueError, "controller's state: expected 1"),
+        (lambda hidden: (hidden, [hidden[:, 1:]]), ValueError,
+         r"controller's state, tensor 0: expected shape \[2, 6\], got \[2, 5\]"),
+        (lambda hidden: (hidden, [None]), TypeError, "controller's state, tensor 0: expected a"),
+        (lambda hidden: (None, [hidden]), TypeError, "controller's output: expected a tensor"),
+    ],
+)  # fmt: skip
+def test_what_a_controller_must_not_return(
+    answer: Any, error: type[Exception], message: str
+) -> None:
+    model = DNC(3, 2, controller=Plain, **SETTINGS)
+    model.controller.answer = answer
+    with pytest.raises(error, match=message):
+        model(torch.zeros(4, 2, 3, dtype=F64))
+
+
 @pytest.mark.parametrize("controller", [LSTMController, FeedForwardController])
 @pytest.mark.parametrize("name", ["input_size", "hidden_size", "num_layers"])
 def test_bad_sizes_are_refused(controller: type[nn.Module], name: str) -> None:

@@ -173,6 +173,23 @@ def test_packed_is_each_sample_alone(batch_first: bool, enforce_sorted: bool) ->
         assert_near(state.map(itemgetter(index)), alone_state)
 
 
+def test_packed_from_an_empty_memory_is_each_sample_alone() -> None:
+    """Cells that are alike may be numbered otherwise: their contents are the same in some order."""
+    model = small(cells=12)
+    samples = [torch.randn(length, 3, dtype=F64) for length in (5, 30, 17)]
+    y, state = model(pack_sequence(samples, enforce_sorted=False))
+    padded, _ = pad_packed_sequence(y)
+    for index, sample in enumerate(samples):
+        alone, alone_state = model(sample)
+        assert_near(padded[: len(sample), index], alone)
+        assert_near(state.memory.reads[index], alone_state.memory.reads)
+        assert_near(state.memory.usage[index].sort().values, alone_state.memory.usage.sort().values)
+        ours, others = state.memory.memory[index], alone_state.memory.memory
+        distances = torch.cdist(ours, others)
+        assert_close(distances.min(0).values, torch.zeros(12, dtype=F64), rtol=0, atol=1e-7)
+        assert_close(distances.min(1).values, torch.zeros(12, dtype=F64), rtol=0, atol=1e-7)
+
+
 def test_packed_sequences_of_one_length_are_the_dense_batch() -> None:
     model = small()
     x = torch.randn(5, 3, 3, dtype=F64)
@@ -508,6 +525,13 @@ def test_with_cells_is_the_same_model_with_another_memory() -> None:
     with pytest.raises(ValueError, match="cells: expected at least 1, got 0"):
         model.with_cells(0)
 
+    calls: list[str] = []
+    more.register_forward_hook(lambda *_: calls.append("more"))
+    more.read_output = torch.nn.Linear(8, 2, bias=False, dtype=F64)
+    model(x)
+    assert calls == []
+    assert model.read_output is not more.read_output
+
 
 # --- refusals ------------------------------------------------------------------------------------
 
@@ -539,9 +563,19 @@ def test_bad_inputs_are_refused() -> None:
             pack_sequence([torch.zeros(4, 3, dtype=F64)]))  # fmt: skip
     with (
         torch.autocast("cpu", torch.bfloat16),
-        pytest.raises(TypeError, match=r"inputs: expected a floating dtype, got torch.int64"),
+        pytest.raises(TypeError, match=r"inputs: expected one of .* got torch.int64"),
     ):
         model(x.long())
+    with (
+        torch.autocast("cpu", torch.bfloat16),
+        pytest.raises(TypeError, match=r"inputs: expected dtype torch.float32, got torch.float64"),
+    ):
+        model(x.double())
+    refused(TypeError, "inputs: expected a dense tensor, got one in torch.sparse_coo",
+            x.to_sparse())  # fmt: skip
+    for sizes in ([2, 3], [3], [], [5, 0]):
+        packed = PackedSequence(torch.zeros(5, 3), torch.tensor(sizes, dtype=torch.int64))
+        refused(ValueError, "inputs.batch_sizes: expected numbers that never rise", packed)
     batch_first = small(batch_first=True)
     with pytest.raises(ValueError, match=r"inputs: expected shape \[batch, time, input_size=3\]"):
         batch_first(torch.zeros(4, 2, 4, dtype=F64))

@@ -81,6 +81,53 @@ def test_a_failed_write_leaves_the_old_files(
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == old
 
 
+class Tied(torch.nn.Module):
+    """A controller whose two layers are one."""
+
+    def __init__(self, input_size: int, hidden_size: int) -> None:
+        super().__init__()
+        self.input = torch.nn.Linear(input_size, hidden_size)
+        self.first = torch.nn.Linear(hidden_size, hidden_size)
+        self.second = self.first
+
+    def initial_state(
+        self, batch_size: int, *, dtype: torch.dtype, device: torch.device
+    ) -> tuple[()]:
+        del batch_size, dtype, device
+        return ()
+
+    def forward(self, inputs: torch.Tensor, state: tuple[()]) -> tuple[torch.Tensor, tuple[()]]:
+        return self.second(torch.relu(self.first(self.input(inputs)))), state
+
+
+def test_shared_parameters_are_stored_once_and_stay_shared(tmp_path: Path) -> None:
+    model = small(controller=Tied)
+    model.save_pretrained(tmp_path)
+    loaded = DNC.from_pretrained(tmp_path, controller=Tied)
+    x = torch.randn(4, 2, 3)
+    assert torch.equal(loaded(x)[0], model(x)[0])
+    assert loaded.controller.first.weight is loaded.controller.second.weight
+
+
+def test_a_refused_file_leaves_the_users_controller_as_it_was(tmp_path: Path) -> None:
+    small(controller=Tied).save_pretrained(tmp_path)
+    mine = Tied(3 + 2 * 4, 6)
+    mine.first = torch.nn.Linear(6, 6)  # one parameter more than the file has
+    before = {name: value.clone() for name, value in mine.state_dict().items()}
+    with pytest.raises(ValueError, match=r"missing or unknown: controller.second"):
+        DNC.from_pretrained(tmp_path, controller=mine)
+    assert all(torch.equal(value, before[name]) for name, value in mine.state_dict().items())
+
+
+def test_loading_inside_a_meta_context_gives_a_real_model(tmp_path: Path) -> None:
+    model = small()
+    model.save_pretrained(tmp_path)
+    with torch.device("meta"):
+        loaded = DNC.from_pretrained(tmp_path)
+    x = torch.randn(4, 2, 3)
+    assert torch.equal(loaded(x)[0], model(x)[0])
+
+
 def test_what_cannot_be_loaded_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"has no config.json: not a saved model"):
         DNC.from_pretrained(tmp_path / "nowhere")
@@ -106,6 +153,9 @@ def test_what_cannot_be_loaded_is_refused(tmp_path: Path) -> None:
     refused("model_type: expected 'dnc'", model_type="bert")
     refused("does not fit the model of its config.json", hidden_size=7)
     refused("does not fit the model of its config.json", num_layers=2)
+
+    refused("expected .* in torch.bfloat16, got .* in torch.float32", torch_dtype="bfloat16")
+    refused("expected format_version 1, got True", format_version=True)
 
     config_path.write_text("{")
     with pytest.raises(ValueError, match="not JSON"):

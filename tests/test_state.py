@@ -77,6 +77,20 @@ def test_where_resets_some_samples(model: DNC) -> None:
         state.where(done[:2], model.initial_state(3))
     with pytest.raises(TypeError, match=r"condition: expected dtype torch.bool"):
         state.where(done.float(), model.initial_state(3))
+    nothing: Any = None
+    with pytest.raises(TypeError, match="other: expected a DNCState, got NoneType"):
+        state.where(done, nothing)
+    for other, message in (
+        (model.initial_state(4), r"other, tensor 0: expected shape \[3, 6\], got \[4, 6\]"),
+        (model.initial_state(1), r"other, tensor 0: expected shape \[3, 6\], got \[1, 6\]"),
+        (DNC(3, 2, dtype=torch.float64, **SETTINGS).initial_state(3), "other: expected 11 tensors"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            state.where(done, other)
+    with pytest.raises(TypeError, match=r"other, tensor 0: expected dtype torch.float64"):
+        state.where(done, model.initial_state(3).map(Tensor.float))
+    with pytest.raises(ValueError, match="where: expected a state with a batch axis"):
+        model.initial_state().where(done, model.initial_state())
 
 
 def test_gradients_flow_through_the_state_until_it_is_detached(model: DNC) -> None:
@@ -108,7 +122,7 @@ def test_states_that_do_not_fit_are_refused(model: DNC) -> None:
     good = model.initial_state(2)
     no_memory: Any = tuple(good.memory)
 
-    def refused(error: type[Exception], message: str, state: object) -> None:
+    def refused(error: type[Exception], message: str, state: Any) -> None:
         with pytest.raises(error, match=message):
             model(x, state)
 

@@ -7,9 +7,13 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.utils import _pytree as pytree
 
 STATE_DTYPES = (torch.float32, torch.float64)
 """The memory's own precisions. Its constants (1e-6) and long products vanish in half precision."""
+
+MODEL_DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+"""The precisions that parameters and inputs may have."""
 
 
 def check_size(name: str, value: object) -> None:
@@ -43,9 +47,11 @@ def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
 
 
 def check_tensor(name: str, value: object) -> None:
-    """Anything but a tensor is refused by type."""
+    """Anything but a dense tensor is refused by type."""
     if not isinstance(value, Tensor):
         raise TypeError(f"{name}: expected a tensor, got {type(value).__name__}")
+    if value.layout != torch.strided:
+        raise TypeError(f"{name}: expected a dense tensor, got one in {value.layout}")
 
 
 def check_shape(name: str, value: Tensor, expected: Sequence[int]) -> None:
@@ -60,10 +66,29 @@ def check_dtype(name: str, value: Tensor, expected: torch.dtype) -> None:
         raise TypeError(f"{name}: expected dtype {expected}, got {value.dtype}")
 
 
-def check_floating(name: str, dtype: object) -> None:
-    """A real floating dtype."""
-    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-        raise TypeError(f"{name}: expected a floating dtype, got {dtype}")
+def check_model_dtype(name: str, dtype: object) -> None:
+    """A precision that a model can compute in."""
+    if dtype not in MODEL_DTYPES:
+        known = ", ".join(str(known) for known in MODEL_DTYPES)
+        raise TypeError(f"{name}: expected one of {known}; got {dtype}")
+
+
+def check_like(name: str, value: object, pattern: object, *, same_dtype: bool = True) -> None:
+    """A pytree of tensors like another one: structure, shapes, dtypes and devices."""
+    expected, structure = pytree.tree_flatten(pattern)
+    leaves, came = pytree.tree_flatten(value)
+    if came != structure:
+        raise ValueError(
+            f"{name}: expected {len(expected)} tensors arranged as in initial_state, "
+            f"got {len(leaves)} in another way: is it the state of another model?"
+        )
+    for index, (leaf, like) in enumerate(zip(leaves, expected, strict=True)):
+        part = f"{name}, tensor {index}"
+        check_tensor(part, leaf)
+        check_shape(part, leaf, like.shape)
+        if same_dtype:
+            check_dtype(part, leaf, like.dtype)
+        check_device(part, leaf, like.device)
 
 
 def check_device(name: str, value: Tensor, expected: torch.device) -> None:

@@ -50,6 +50,8 @@ class DNCConfig:
     def __post_init__(self) -> None:
         for name in ("input_size", "output_size", "hidden_size", "num_layers"):
             check_size(name, getattr(self, name))
+        if not isinstance(self.controller, str):
+            raise TypeError(f"controller: expected a str, got {self.controller!r}")
         check_flag("batch_first", self.batch_first)
         check_choice("variant", self.variant, VARIANTS)
         check_choice("backend", self.backend, BACKENDS)

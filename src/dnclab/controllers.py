@@ -23,7 +23,8 @@ class Controller(Protocol):
     """The two methods that a controller of your own needs.
 
     Its state is any pytree (tuples, lists, dicts) of tensors; the batch is axis 0 of each, so that
-    samples can be taken out and put back. It may be empty: ``()``.
+    samples can be taken out and put back. It may be empty: ``()``. It stays as ``initial_state``
+    made it, in structure and shapes; what autocast does to its precision is undone for you.
     """
 
     def initial_state(self, batch_size: int, *, dtype: torch.dtype, device: torch.device) -> Any:

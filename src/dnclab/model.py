@@ -6,7 +6,7 @@ import copy
 import os
 from collections.abc import Callable
 from dataclasses import asdict, fields, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import torch
 from torch import Tensor, nn
@@ -18,13 +18,19 @@ from dnclab.checks import (
     check_choice,
     check_device,
     check_dtype,
-    check_floating,
+    check_like,
+    check_model_dtype,
     check_shape,
     check_size,
     check_tensor,
 )
 from dnclab.config import DNCConfig, variant_name
-from dnclab.controllers import CONTROLLERS, Controller
+from dnclab.controllers import (
+    CONTROLLERS,
+    Controller,
+    FeedForwardController,
+    LSTMController,
+)
 from dnclab.memory import reference
 from dnclab.memory.interface import interface_size, interface_slices
 from dnclab.memory.types import Addressing, Interface
@@ -85,6 +91,21 @@ class DNC(nn.Module):
 
     controller: Any  # a module with Controller's two methods
 
+    if TYPE_CHECKING:  # what a call gives, for whoever checks types
+
+        @overload
+        def __call__(
+            self, inputs: Tensor, state: DNCState | None = None
+        ) -> tuple[Tensor, DNCState]: ...
+
+        @overload
+        def __call__(
+            self, inputs: PackedSequence, state: DNCState | None = None
+        ) -> tuple[PackedSequence, DNCState]: ...
+
+        def __call__(self, inputs: Any, state: DNCState | None = None) -> Any:
+            """See forward."""
+
     def __init__(
         self,
         input_size: int,
@@ -110,7 +131,7 @@ class DNC(nn.Module):
     ) -> None:
         super().__init__()
         if dtype is not None:
-            check_floating("dtype", dtype)
+            check_model_dtype("dtype", dtype)
         self.config = DNCConfig(
             input_size=input_size,
             output_size=output_size,
@@ -164,21 +185,22 @@ class DNC(nn.Module):
         """
         if batch_size is not None:
             check_size("batch_size", batch_size)
-        dtype, device = self.interface.weight.dtype, self.interface.weight.device
-        controller = self.controller.initial_state(batch_size or 1, dtype=dtype, device=device)
-        batch_shape = (1,) if batch_size is None else (batch_size,)
+        dtype = reference.state_dtype(self._pattern.dtype)
+        batch_shape = () if batch_size is None else (batch_size,)
         memory = reference.initial_state(
-            self.memory_config, batch_shape, reference.state_dtype(dtype), device
+            self.memory_config, batch_shape, dtype, self._pattern.device
         )
-        state = DNCState(controller, memory)
-        return state.map(lambda tensor: tensor.squeeze(0)) if batch_size is None else state
+        return DNCState(self._start(batch_size), memory)
 
     def with_cells(self, cells: int) -> DNC:
         """This model with another number of memory cells.
 
-        The two share their parameters: training one trains the other.
+        The two share their parameters and submodules: training one trains the other.
         """
         other = copy.copy(self)
+        for name, value in vars(other).items():
+            if isinstance(value, dict):  # the tables of submodules, hooks and the like are its own
+                setattr(other, name, value.copy())
         other.config = replace(self.config, cells=cells)
         other.memory_config = other.config.memory
         return other
@@ -192,6 +214,16 @@ class DNC(nn.Module):
 
         For a ``PackedSequence`` the state is, for each sample, the one after its own last step.
         """
+        if isinstance(inputs, PackedSequence):
+            # How many samples run at a step is data to a compiler: it cannot unroll over that.
+            uncompiled: tuple[PackedSequence, DNCState]
+            uncompiled = torch.compiler.disable(self._forward)(inputs, state)
+            return uncompiled
+        return self._forward(inputs, state)
+
+    def _forward(
+        self, inputs: Tensor | PackedSequence, state: DNCState | None
+    ) -> tuple[Tensor | PackedSequence, DNCState]:
         outputs: list[Tensor] = []
         layout, state = self._run(inputs, state, lambda step: outputs.append(step.output))
         return layout.join(outputs), state
@@ -258,10 +290,8 @@ class DNC(nn.Module):
             y_t = W_y h_t + W_r r_t + b_y           [Y1]
         """
         last_reads = state.memory.reads.flatten(1).to(inputs.dtype)
-        hidden, controller = self.controller(
-            torch.cat([inputs, last_reads], dim=-1), state.controller
-        )
-        check_tensor("controller's output", hidden)
+        seen = torch.cat([inputs, last_reads], dim=-1)
+        hidden, controller = _call_controller(self.controller, seen, state.controller)
         check_shape("controller's output", hidden, (len(inputs), self.interface.in_features))
         memory, interface, addressing = reference.step(
             self.memory_config, self.interface(hidden), state.memory
@@ -270,45 +300,40 @@ class DNC(nn.Module):
         return _Step(output, hidden, interface, addressing, DNCState(controller, memory))
 
     def _check_inputs(self, inputs: Tensor) -> None:
-        weight = self.interface.weight
-        check_device("inputs", inputs, weight.device)
-        if reference.autocasts(inputs.device):
-            check_floating("inputs", inputs.dtype)
-        else:
-            check_dtype("inputs", inputs, weight.dtype)
+        own = self._pattern.dtype
+        check_device("inputs", inputs, self._pattern.device)
+        if reference.autocasts(inputs.device) and own != torch.float64:
+            check_model_dtype("inputs", inputs.dtype)
+            if inputs.dtype != torch.float64:
+                return  # autocast brings the others together
+        check_dtype("inputs", inputs, own)
 
     def _check_state(self, state: object, layout: Layout) -> None:
         if not isinstance(state, DNCState):
             raise TypeError(f"state: expected a DNCState, got {type(state).__name__}")
-        batch_shape, weight = layout.batch_shape, self.interface.weight
+        dtype = reference.state_dtype(self._pattern.dtype)
+        device = self._pattern.device
         reference.check_state(
-            self.memory_config,
-            state.memory,
-            batch_shape,
-            reference.state_dtype(weight.dtype),
-            weight.device,
-            "state.memory",
+            self.memory_config, state.memory, layout.batch_shape, dtype, device, "state.memory"
         )
-        expected = self.initial_state(layout.batch_size).controller
-        expected_leaves, structure = pytree.tree_flatten(expected)
-        leaves, came = pytree.tree_flatten(state.controller)
-        if came != structure:
-            raise ValueError(
-                f"state.controller: expected {len(expected_leaves)} tensors arranged as in "
-                f"initial_state, got {len(leaves)}: is it the state of another model?"
-            )
-        for index, (leaf, pattern) in enumerate(zip(leaves, expected_leaves, strict=True)):
-            name = f"state.controller, tensor {index}"
-            check_tensor(name, leaf)
-            check_shape(name, leaf, pattern.shape)
-            check_dtype(name, leaf, pattern.dtype)
-            check_device(name, leaf, pattern.device)
+        check_like("state.controller", state.controller, self._start(layout.batch_size))
+
+    @property
+    def _pattern(self) -> Tensor:
+        """A parameter of our own, for its device and precision."""
+        return self.output.bias
+
+    def _start(self, batch_size: int | None) -> Any:
+        """The controller's state before the first step."""
+        dtype, device = self._pattern.dtype, self._pattern.device
+        start = self.controller.initial_state(batch_size or 1, dtype=dtype, device=device)
+        return _without_batch(start) if batch_size is None else start
 
     # --- saving --------------------------------------------------------------------------------
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Write ``config.json`` and ``model.safetensors``, as Hugging Face users know them."""
-        dtype = pretrained.dtype_name(self.interface.weight.dtype)
+        dtype = pretrained.dtype_name(self._pattern.dtype)
         pretrained.save(
             folder,
             self,
@@ -344,7 +369,8 @@ class DNC(nn.Module):
                 f"controller: this model was saved with {config['controller']}, a controller of "
                 "its user's own; pass it as controller="
             )
-        with torch.random.fork_rng(devices=[]):  # the first numbers are drawn in vain
+        # The first numbers are drawn in vain, and somewhere where there is room for them.
+        with torch.random.fork_rng(devices=[]), torch.device("cpu"):
             model = cls(**config, dtype=dtype)
         pretrained.load_parameters(folder, model)
         return model.to(device)
@@ -352,6 +378,25 @@ class DNC(nn.Module):
     def extra_repr(self) -> str:
         """Sizes and variant, for ``print``."""
         return ", ".join(f"{name}={value!r}" for name, value in asdict(self.config).items())
+
+
+def _call_controller(controller: nn.Module, seen: Tensor, state: Any) -> tuple[Tensor, Any]:
+    """One step of any controller; the state it returns must be like the one it got."""
+    returned = controller(seen, state)
+    if not isinstance(returned, tuple) or len(returned) != 2:
+        raise TypeError(
+            f"controller: expected (outputs, state) from forward, got {type(returned).__name__}"
+        )
+    hidden, new_state = returned
+    if isinstance(controller, (LSTMController, FeedForwardController)):
+        return hidden, new_state  # known to be right
+    check_tensor("controller's output", hidden)
+    check_like("controller's state", new_state, state, same_dtype=False)
+    return hidden, pytree.tree_map(lambda leaf, like: leaf.to(like.dtype), new_state, state)
+
+
+def _without_batch(state: Any) -> Any:
+    return pytree.tree_map_only(Tensor, lambda tensor: tensor.squeeze(0), state)
 
 
 def _samples(state: DNCState, which: slice) -> DNCState:

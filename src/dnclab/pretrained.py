@@ -51,7 +51,7 @@ def load_config(folder: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise ValueError(f"{path}: expected a JSON object, got {type(config).__name__}")  # noqa: TRY004  # a bad file is a bad value
     version = config.pop("format_version", None)
-    if version != FORMAT_VERSION:
+    if type(version) is not int or version != FORMAT_VERSION:
         raise ValueError(f"{path}: expected format_version {FORMAT_VERSION}, got {version!r}")
     return config
 
@@ -62,9 +62,35 @@ def load_parameters(folder: str | os.PathLike[str], model: nn.Module) -> None:
     if not path.is_file():
         raise FileNotFoundError(f"folder: {folder} has no {PARAMETERS_NAME}")
     try:
+        _check_header(path, model)
         safetensors.torch.load_model(model, path, strict=True)
     except (RuntimeError, safetensors.SafetensorError) as error:
         raise ValueError(f"{path}: does not fit the model of its config.json: {error}") from error
+
+
+def _check_header(path: Path, model: nn.Module) -> None:
+    """Refuse a file that does not fit before any number of the model is touched.
+
+    Of parameters that share their memory the file holds one.
+    """
+    expected = model.state_dict()
+    with safetensors.safe_open(path, "pt") as file:
+        names = set(file.keys())
+        stored = {expected[name].data_ptr() for name in names & expected.keys()}
+        absent = {
+            name for name in expected.keys() - names if expected[name].data_ptr() not in stored
+        }
+        if absent or names - expected.keys():
+            odd = ", ".join(sorted(absent | (names - expected.keys())))
+            raise RuntimeError(f"missing or unknown: {odd}")
+        for name in sorted(names):
+            shape = file.get_slice(name).get_shape()
+            dtype = file.get_tensor(name).dtype
+            if shape != list(expected[name].shape) or dtype != expected[name].dtype:
+                raise RuntimeError(
+                    f"{name}: expected {list(expected[name].shape)} in {expected[name].dtype}, "
+                    f"got {shape} in {dtype}"
+                )
 
 
 def dtype_name(dtype: torch.dtype) -> str:

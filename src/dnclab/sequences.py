@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
+
+from dnclab.checks import check_tensor
 
 
 @dataclass(frozen=True)
@@ -67,17 +70,13 @@ class Layout:
 def split(inputs: object, input_size: int, *, batch_first: bool) -> tuple[Sequence[Tensor], Layout]:
     """The steps of a sequence, [B_t, X] each, and the form it came in."""
     if isinstance(inputs, PackedSequence):
-        if inputs.data.dim() != 2 or inputs.data.shape[1] != input_size:
-            raise ValueError(
-                f"inputs: expected a PackedSequence of vectors of input_size={input_size}, "
-                f"got its data in shape {list(inputs.data.shape)}"
-            )
-        sizes = inputs.batch_sizes.tolist()
+        sizes = _packed_sizes(inputs, input_size)
         return torch.split(inputs.data, sizes), Layout(sizes[0], batch_first, inputs)
     if not isinstance(inputs, Tensor):
         raise TypeError(
             f"inputs: expected a tensor or a PackedSequence, got {type(inputs).__name__}"
         )
+    check_tensor("inputs", inputs)
     axes = "batch, time" if batch_first else "time, batch"
     if inputs.dim() not in (2, 3) or inputs.shape[-1] != input_size or 0 in inputs.shape:
         raise ValueError(
@@ -88,3 +87,21 @@ def split(inputs: object, input_size: int, *, batch_first: bool) -> tuple[Sequen
         return inputs.unsqueeze(1).unbind(0), Layout(None, False, None)
     time_axis = 1 if batch_first else 0
     return inputs.unbind(time_axis), Layout(inputs.shape[1 - time_axis], batch_first, None)
+
+
+def _packed_sizes(packed: PackedSequence, input_size: int) -> list[int]:
+    """How many samples run at each step; samples only ever end."""
+    check_tensor("inputs.data", packed.data)
+    if packed.data.dim() != 2 or packed.data.shape[1] != input_size:
+        raise ValueError(
+            f"inputs: expected a PackedSequence of vectors of input_size={input_size}, "
+            f"got its data in shape {list(packed.data.shape)}"
+        )
+    sizes: list[int] = packed.batch_sizes.tolist()
+    falling = all(earlier >= later for earlier, later in pairwise(sizes))
+    if not sizes or not falling or sizes[-1] < 1 or sum(sizes) != len(packed.data):
+        raise ValueError(
+            "inputs.batch_sizes: expected numbers that never rise, from 1 on, and add up to the "
+            f"{len(packed.data)} vectors of the data, got {sizes}"
+        )
+    return sizes

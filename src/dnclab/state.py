@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from dnclab.checks import check_dtype, check_shape, check_tensor
+from dnclab.checks import check_dtype, check_like, check_shape, check_tensor
 from dnclab.memory.types import MemoryState
 
 
@@ -38,19 +38,20 @@ class DNCState(NamedTuple):
 
         ``state.where(~done, model.initial_state(batch_size))`` resets the samples that are done.
         """
+        if self.memory.usage.dim() != 2:
+            raise ValueError("where: expected a state with a batch axis, got an unbatched one")
         check_tensor("condition", condition)
         check_dtype("condition", condition, torch.bool)
         check_shape("condition", condition, self.memory.usage.shape[:1])
+        if not isinstance(other, DNCState):
+            raise TypeError(f"other: expected a DNCState, got {type(other).__name__}")
+        check_like("other", other, self)
 
         def choose(own: Tensor, others: Tensor) -> Tensor:
             return torch.where(condition.view(-1, *[1] * (own.dim() - 1)), own, others)
 
         chosen: DNCState = pytree.tree_map(choose, self, other)
         return chosen
-
-
-# What torch.load(weights_only=True) may build besides tensors: two tuples.
-torch.serialization.add_safe_globals([DNCState, MemoryState])
 
 
 class Trace(NamedTuple):
@@ -121,3 +122,7 @@ class Trace(NamedTuple):
     """r_t^i [R W]."""
     state: DNCState
     """The state after the last step, as ``forward`` returns it."""
+
+
+# What torch.load(weights_only=True) may build besides tensors: three tuples.
+torch.serialization.add_safe_globals([DNCState, MemoryState, Trace])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -304,6 +305,25 @@ def test_saturated_controls_give_finite_values_and_gradients(
     torch.stack([state.reads for state in states]).sum().backward()
     assert controls.grad is not None
     assert torch.isfinite(controls.grad).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("mask_min", [0.0, 0.1])
+@pytest.mark.parametrize("variant", ["dnc", "dnc-mds"])
+def test_values_stay_finite_over_long_saturated_runs(
+    variant: str, mask_min: float, dtype: torch.dtype, generator: torch.Generator
+) -> None:
+    """Gradients do not: through S each step can multiply them by s / (d + ε), in truth."""
+    config = replace(memory_config(variant, 40, 3, 2, interface_clip=None), mask_min=mask_min)
+    state = reference.initial_state(config, (8,), dtype, "cpu")
+    for _ in range(100):
+        shape = (8, interface_size(config))
+        signs = torch.randint(0, 2, shape, generator=generator) * 2 - 1
+        magnitudes = torch.tensor([20.0, 90.0, 1e4], dtype=dtype)[
+            torch.randint(0, 3, shape, generator=generator)
+        ]
+        state, _, _ = reference.step(config, signs * magnitudes, state)
+        assert all(torch.isfinite(part).all() for part in state)
 
 
 @pytest.mark.parametrize("variant", SWITCHES)

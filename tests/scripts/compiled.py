@@ -7,8 +7,10 @@ need not see through. AOTAutograd without a code generator, so that no C++ compi
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import torch
+from torch.nn.utils.rnn import pack_sequence
 from torch.testing import assert_close
 
 import dnclab
@@ -31,4 +33,18 @@ for variant, controller in (("dnc", "feedforward"), ("dnc-mds", "lstm")):
         assert len(gradients) == len(list(model.parameters()))
         results.append((first, second, tuple(state.memory), gradients))
     assert_close(results[1], results[0], rtol=0, atol=1e-12)
+# Every form of input; a packed one runs uncompiled, as data decides how many samples run.
+inputs: Any
+x = torch.randn(2, 3, 3, dtype=torch.float64)
+for batch_first, inputs, fullgraph in (
+    (False, x[:, 0], True),
+    (True, x, True),
+    (False, pack_sequence([x[0, :1], x[1]], enforce_sorted=False), False),
+):
+    model = dnclab.DNC(3, 2, cells=5, batch_first=batch_first, dtype=torch.float64)
+    compiled = torch.compile(model, fullgraph=fullgraph, backend="aot_eager")
+    (y, _), (expected, _) = compiled(inputs), model(inputs)
+    if not fullgraph:
+        y, expected = y.data, expected.data
+    assert_close(y, expected, rtol=0, atol=1e-12)
 sys.stdout.write("compiled: the same\n")

@@ -203,7 +203,7 @@ class MemoryUnit(nn.Module):
     def forward(self, controls: Tensor, state: MemoryState) -> tuple[Tensor, MemoryState]:
         """One step: what is read, and the next state."""
         check_tensor("controls", controls)
-        if controls.dim() != 2 or controls.shape[1] != self.interface_size:
+        if controls.dim() != 2 or controls.shape[1] != self.interface_size or not len(controls):
             raise ValueError(
                 f"controls: expected shape [batch, interface_size={self.interface_size}], "
                 f"got {list(controls.shape)}"

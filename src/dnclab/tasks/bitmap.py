@@ -94,7 +94,9 @@ def draw_bits(source: np.random.Philox, *shape: int) -> NDArray[np.uint8]:
     """Fair bits."""
     count = int(np.prod(shape))
     raw = source.random_raw(-(-count // 64)).astype("<u8", copy=False)
-    return np.unpackbits(raw.view(np.uint8), count=count).reshape(shape)
+    bits: NDArray[np.uint8] = np.unpackbits(raw.view(np.uint8), count=count)
+    bits.shape = shape
+    return bits
 
 
 def draw_distinct(

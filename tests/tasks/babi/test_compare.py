@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tarfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,19 +10,16 @@ from dnclab.tasks.babi.compare import (
     count,
     main,
     missing,
-    parse_stories,
-    real_texts,
+    real_stories,
     report,
     template,
     tokens,
 )
 from dnclab.tasks.babi.format import TASK_NAMES, Line, Story
+from dnclab.tasks.babi.reader import BabiFormatError
 from dnclab.tasks.babi.stories import generate_stories, write_files
 
 REPOSITORY = Path(__file__).parents[3]
-REAL = Path(
-    os.environ.get("DNCLAB_BABI", REPOSITORY / "../shared/data/babi/tasks_1-20_v1-2.tar.gz")
-)
 
 
 @pytest.mark.parametrize(
@@ -83,40 +77,16 @@ def test_what_stands_on_one_side_only_is_listed() -> None:
     ]
 
 
-def in_folder(made: Path) -> Path:
-    return made
-
-
-def in_archive(made: Path) -> Path:
-    with tarfile.open(made / "made.tar.gz", "w:gz") as archive:
-        archive.add(made / "en-10k", arcname="tasks_1-20_v1-2/en-10k")
-    return made / "made.tar.gz"
-
-
-@pytest.mark.parametrize("kind", [in_folder, in_archive])
-def test_files_are_read_from_a_folder_or_an_archive(
-    tmp_path: Path, kind: Callable[[Path], Path]
-) -> None:
+def test_stories_are_read_from_a_folder(tmp_path: Path) -> None:
     write_files(tmp_path, seed=5, stories_per_task=10)
-    texts = real_texts(kind(tmp_path), "train")
-    assert list(texts) == list(TASK_NAMES)
-    for task, text in texts.items():
-        assert parse_stories(text) == list(generate_stories(task, 10, 5))
+    read = real_stories(tmp_path, "train")
+    assert read == {task: list(generate_stories(task, 10, 5)) for task in TASK_NAMES}
 
 
 def test_an_absent_file_is_named(tmp_path: Path) -> None:
     write_files(tmp_path, seed=5, stories_per_task=1, tasks=[1])
-    with pytest.raises(FileNotFoundError, match="qa2_two-supporting-facts_test"):
-        real_texts(tmp_path, "test")
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["2 Mary went to the office.\n", "1 Mary went to the office.\n3 Where is Mary? \toffice\t1\n"],
-)
-def test_a_missing_line_is_an_error(text: str) -> None:
-    with pytest.raises(ValueError, match="a line is missing"):
-        parse_stories(text)
+    with pytest.raises(BabiFormatError, match="qa2_two-supporting-facts_test"):
+        real_stories(tmp_path, "test")
 
 
 def test_the_same_stories_on_both_sides_show_no_difference(
@@ -138,12 +108,7 @@ def test_the_same_stories_on_both_sides_show_no_difference(
     assert all(real == generated for real, generated in pairs)
 
 
-@pytest.mark.skipif(
-    not REAL.exists(),
-    reason="docs/babi-generated.md IS NOT CHECKED IN THIS RUN: no real bAbI files; "
-    "set DNCLAB_BABI to tasks_1-20_v1-2.tar.gz or to the folder with en-10k",
-)
-def test_the_page_in_the_documentation_is_up_to_date() -> None:
+def test_the_page_in_the_documentation_is_up_to_date(real_archive: Path) -> None:
     page = (REPOSITORY / "docs" / "babi-generated.md").read_text(encoding="utf-8").splitlines()
     # The first line names the place, which may be called otherwise here.
-    assert list(report(REAL, seed=1, stories=None))[1:] == page[1:]
+    assert list(report(real_archive, seed=1, stories=None))[1:] == page[1:]

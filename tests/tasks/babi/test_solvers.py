@@ -2,48 +2,28 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 
 import pytest
 
 from dnclab.tasks.babi import solvers
-from dnclab.tasks.babi.compare import parse_stories, real_texts
-from dnclab.tasks.babi.format import SPLITS, TASK_NAMES, Line, write_story
+from dnclab.tasks.babi.format import SPLITS, TASK_NAMES, Line, file_name, write_story
+from dnclab.tasks.babi.reader import find_edition, parse_stories, read_file, read_folder
 from dnclab.tasks.babi.solvers import questions, solve, support_is_valid
 from dnclab.tasks.babi.solvers.reading import UnanswerableError
-
-REPOSITORY = Path(__file__).parents[3]
-REAL = Path(
-    os.environ.get("DNCLAB_BABI", REPOSITORY / "../shared/data/babi/tasks_1-20_v1-2.tar.gz")
-)
-
-needs_real_files = pytest.mark.skipif(
-    not REAL.exists(),
-    reason="THE SOLVERS ARE NOT PROVEN IN THIS RUN: no real bAbI files; "
-    "set DNCLAB_BABI to tasks_1-20_v1-2.tar.gz or to the folder with en-10k",
-)
-
 
 # --- the real files ------------------------------------------------------------------------------
 
 
-@cache
-def real_files(split: str) -> dict[int, str]:
-    return real_texts(REAL, split)
-
-
-@needs_real_files
-def test_real_answers_and_supports_are_found_but_for_22_ambiguous_ones() -> None:
+def test_real_answers_and_supports_are_found_but_for_22_ambiguous_ones(real_folder: Path) -> None:
     asked: Counter[str] = Counter()
     wrong_answers: Counter[tuple[int, str]] = Counter()
     wrong_supports: Counter[tuple[int, str]] = Counter()
     for split in SPLITS:
-        for task, text in real_files(split).items():
-            for story in parse_stories(text):
+        for task, stories in read_folder(find_edition(real_folder), split).items():
+            for story in stories:
                 for question in questions(story):
                     asked[split] += 1
                     right = solve(task, story, question).answer == story[question - 1].answer
@@ -56,12 +36,14 @@ def test_real_answers_and_supports_are_found_but_for_22_ambiguous_ones() -> None
     assert asked.total() - wrong_answers.total() == 219_978
 
 
-@needs_real_files
 @pytest.mark.parametrize("split", SPLITS)
 @pytest.mark.parametrize("task", TASK_NAMES)
-def test_real_files_are_written_again_byte_for_byte(task: int, split: str) -> None:
-    text = real_files(split)[task]
-    assert "".join(write_story(story, task) for story in parse_stories(text)) == text
+def test_real_files_are_written_again_byte_for_byte(
+    task: int, split: str, real_folder: Path
+) -> None:
+    path = find_edition(real_folder) / file_name(task, split)
+    written = "".join(write_story(story, task) for story in read_file(path))
+    assert written.encode() == path.read_bytes()
 
 
 # --- stories made by hand ------------------------------------------------------------------------
@@ -95,7 +77,7 @@ def test_the_given_answers_are_not_looked_at(task: int) -> None:
 
 
 EXAMPLES = {
-    task: parse_stories(text)[0]
+    task: parse_stories(f"{text}\n", f"example {task}")[0]
     for task, text in {
         1: "1 Mary went to the office.\n2 Where is Mary? \toffice\t1",
         2: "1 Mary got the milk there.\n2 Mary went to the office.\n"

@@ -9,63 +9,25 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-import tarfile
+import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from dnclab.tasks.babi.format import TASK_NAMES, Line, Story, file_name
+from dnclab.tasks.babi.format import TASK_NAMES, Story
+from dnclab.tasks.babi.install import install_from
+from dnclab.tasks.babi.reader import find_edition, read_folder
 from dnclab.tasks.babi.stories import generate_stories, words
 
-# --- reading the real files ----------------------------------------------------------------------
 
-
-def files_of(place: Path) -> Iterator[tuple[str, str]]:
-    """Name and text of every file in ``en-10k``."""
+def real_stories(place: Path, split: str) -> dict[int, list[Story]]:
+    """The stories of each task in a folder of any bAbI files, or in the published archive."""
     if place.is_dir():
-        for path in sorted(place.rglob("en-10k/*.txt")):
-            yield path.name, path.read_text(encoding="ascii")
-        return
-    with tarfile.open(place) as archive:
-        for member in archive:
-            path = Path(member.name)
-            file = archive.extractfile(member)
-            if file and path.parent.name == "en-10k":
-                yield path.name, file.read().decode("ascii")
-
-
-def real_texts(place: Path, split: str) -> dict[int, str]:
-    """The text of each task's real file, from the archive or from a folder."""
-    texts = dict(files_of(place))
-    names = {task: file_name(task, split) for task in TASK_NAMES}
-    absent = [name for name in names.values() if name not in texts]
-    if absent:
-        raise FileNotFoundError(f"no en-10k/{absent[0]} in {place} ({len(absent)} files absent)")
-    return {task: texts[name] for task, name in names.items()}
-
-
-def parse_stories(text: str) -> list[Story]:
-    """The stories of a file. A line that is not in its place or form is an error."""
-    stories: list[list[Line]] = []
-    for row in text.splitlines():
-        number, _, rest = row.partition(" ")
-        if number == "1":
-            stories.append([])
-        if not stories or int(number) != len(stories[-1]) + 1:
-            raise ValueError(f"a line is missing before {row!r}")
-        stories[-1].append(parse_line(rest))
-    return [tuple(story) for story in stories]
-
-
-def parse_line(row: str) -> Line:
-    """A statement, or a question with its answer and supporting lines."""
-    if "\t" not in row:
-        return Line(row)
-    question, answer, support = row.split("\t")
-    lines = tuple(int(number) for number in support.split(" "))
-    return Line(question.rstrip(" "), tuple(answer.split(",")), lines)
+        return read_folder(find_edition(place), split)
+    with tempfile.TemporaryDirectory() as cache:
+        return read_folder(find_edition(install_from(place, cache)), split)
 
 
 # --- the classes of words that templates are made of ---------------------------------------------
@@ -251,7 +213,7 @@ def answers_table(real: dict[int, Counts], made: dict[int, Counts]) -> Iterator[
 def report(place: Path, seed: int, stories: int | None) -> Iterator[str]:
     """The page, line by line. Without a number of stories, as many as each real file holds."""
     options = f"--seed {seed}" + (f" --stories {stories}" if stories else "")
-    real = {task: count(parse_stories(text)) for task, text in real_texts(place, "train").items()}
+    real = {task: count(stories) for task, stories in real_stories(place, "train").items()}
     made = {
         task: count(generate_stories(task, stories or theirs.stories, seed))
         for task, theirs in real.items()

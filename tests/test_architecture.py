@@ -19,7 +19,8 @@ MAY_IMPORT = {
     "pretrained": {"checks"},
     "model": {"checks", "config", "controllers", "memory", "pretrained", "sequences", "state"},
     "tasks": {"checks", "tasks"},
-    "cli": {"tasks"},
+    "bench": {"tasks"},
+    "cli": {"bench", "tasks"},
     "__main__": {"cli"},
     "__init__": {"config", "controllers", "memory", "model", "state"},
 }

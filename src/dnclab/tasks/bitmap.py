@@ -6,8 +6,8 @@ their lengths. Nothing is masked in the loss: silence is demanded while the mode
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -75,6 +75,25 @@ class BitmapStream(BatchStream[BitmapBatch]):
         }
 
 
+def resized(task: BitmapTask, sizes: Mapping[str, str]) -> BitmapTask:
+    """The task with some of its sizes replaced, given as text: ``{"bits": "4"}``."""
+    known = asdict(task)  # type: ignore[call-overload]  # tasks are dataclasses
+    values: dict[str, int | bool] = {}
+    for name, text in sizes.items():
+        if name not in known:
+            raise ValueError(f"{name}: expected one of {', '.join(known)}")
+        if isinstance(known[name], bool):
+            if text not in ("true", "false"):
+                raise ValueError(f"{name}: expected true or false, got {text!r}")
+            values[name] = text == "true"
+        elif text.isdecimal():
+            values[name] = int(text)
+        else:
+            raise ValueError(f"{name}: expected a whole number, got {text!r}")
+    changed: BitmapTask = replace(task, **values)  # type: ignore[type-var]
+    return changed
+
+
 def evaluation_set(task: BitmapTask, batches: int, seed: int = 0) -> Iterator[BitmapBatch]:
     """Always the same batches, which training cannot draw whatever its seed."""
     check_size("batches", batches)
@@ -94,9 +113,9 @@ def draw_bits(source: np.random.Philox, *shape: int) -> NDArray[np.uint8]:
     """Fair bits."""
     count = int(np.prod(shape))
     raw = source.random_raw(-(-count // 64)).astype("<u8", copy=False)
-    bits: NDArray[np.uint8] = np.unpackbits(raw.view(np.uint8), count=count)
-    bits.shape = shape
-    return bits
+    return (
+        np.unpackbits(raw.view(np.uint8), count=count).reshape(shape).astype(np.uint8, copy=False)
+    )
 
 
 def draw_distinct(
@@ -112,7 +131,7 @@ def draw_distinct(
         while len(again := np.flatnonzero((np.diff(np.sort(words)) == 0).any(axis=1))):
             words[again] = source.random_raw((len(again), count)) & np.uint64(2**leading - 1)
     places = np.arange(leading, dtype=np.uint64)
-    drawn = (words.T[..., None] >> places & np.uint64(1)).astype(np.uint8)
+    drawn: NDArray[np.uint8] = (words.T[..., None] >> places & np.uint64(1)).astype(np.uint8)
     if bits == leading:
         return drawn
     return np.concatenate([drawn, draw_bits(source, count, batch_size, bits - leading)], axis=2)

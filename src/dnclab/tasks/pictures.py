@@ -16,9 +16,14 @@ ANSWER_COLOUR = "#e69f00"
 
 def draw_sample(batch: BitmapBatch, title: str, sample: int = 0) -> Figure:
     """Input above target, time from left to right, the steps that want an answer underlaid."""
-    from matplotlib.figure import Figure
+    try:
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            'drawing needs matplotlib: pip install "dnclab[figures]"'
+        ) from error
 
-    inputs, targets = batch.inputs[:, sample], batch.targets[:, sample]
+    inputs, targets = batch.inputs[:, sample].numpy(), batch.targets[:, sample].numpy()
     steps, rows = len(inputs), inputs.shape[1] + targets.shape[1]
     width = min(max(0.16 * steps + 1.2, 5), 18)
     cell = (width - 1.2) / steps

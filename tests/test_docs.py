@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import dnclab
+from dnclab.cli import main
 
 ROOT = Path(__file__).parents[1]
 
@@ -21,7 +22,7 @@ def code_blocks(name: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", read(name), re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/guide.md"])
+@pytest.mark.parametrize("document", ["README.md", "docs/guide.md", "docs/tasks.md"])
 def test_the_examples_run(document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Block after block, as a reader would paste them."""
     monkeypatch.chdir(tmp_path)
@@ -32,6 +33,27 @@ def test_the_examples_run(document: str, tmp_path: Path, monkeypatch: pytest.Mon
         exec(compile(block, document, "exec"), names)
     if document == "README.md":
         assert len([line for line in blocks[0].splitlines() if line]) <= 10
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/tasks.md"])
+def test_the_commands_run(
+    document: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """All but those that fetch something or name a file that only the reader has."""
+    monkeypatch.chdir(tmp_path)
+    commands = [
+        line
+        for block in code_blocks(document, "sh")
+        for line in block.splitlines()
+        if line.startswith("dnclab ") and "--download" not in line and "path/to" not in line
+    ]
+    assert commands
+    for command in commands:
+        assert main(command.split()[1:]) == 0
+        assert capsys.readouterr().out
 
 
 def test_ci_runs_the_readmes_test_command_and_nothing_else() -> None:
@@ -86,6 +108,6 @@ def test_every_name_in_the_table_exists() -> None:
 
 
 def test_links_lead_somewhere() -> None:
-    for document in ("README.md", "CONTRIBUTING.md", "docs/guide.md", "docs/equations.md"):
+    for document in ("README.md", "CONTRIBUTING.md", *map(str, (ROOT / "docs").glob("*.md"))):
         for target in re.findall(r"\]\(([^)#]+)\)", read(document)):
             assert target.startswith("http") or (ROOT / document).parent.joinpath(target).exists()

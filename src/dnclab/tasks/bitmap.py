@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -33,6 +33,7 @@ class BitmapBatch(NamedTuple):
     """The steps at which it is to say something [T]; silence at the others."""
 
 
+@runtime_checkable
 class BitmapTask(Protocol):
     """A task by its sizes; `BitmapStream` makes its batches."""
 

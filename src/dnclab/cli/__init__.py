@@ -1,0 +1,56 @@
+"""The command ``dnclab``: parse, call, print. What it does lives elsewhere.
+
+A command is a function that adds its parser and one that runs it, in a module of this folder;
+``build_parser`` lists them. Whatever is refused gives one line on stderr and exit code 2.
+"""
+
+# ruff: noqa: T201  # a command prints
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from dnclab.cli import babi, tasks, training
+from dnclab.cli.parsing import Parser
+
+REFUSALS = (ValueError, ModuleNotFoundError, OSError)
+"""What the user can put right; anything else is our fault and shows its traceback."""
+
+REFUSED = 2
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; give the exit code."""
+    chosen = build_parser().parse_args(arguments)
+    try:
+        code: int | None = chosen.run(chosen)
+    except REFUSALS as error:
+        print(f"{chosen.command}: {' '.join(str(error).split())}", file=sys.stderr)
+        return REFUSED
+    except KeyboardInterrupt:
+        print(f"{chosen.command}: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    return code or 0
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """All commands with their options."""
+    parser = Parser(prog="dnclab", description="The improved Differentiable Neural Computer.")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    training.add_train(commands.add_parser("train", help="train a preset"))
+    training.add_resume(commands.add_parser("resume", help="go on with a run"))
+    training.add_eval(commands.add_parser("eval", help="evaluate a run's best model"))
+    training.add_info(commands.add_parser("info", help="describe a run"))
+    training.add_presets(commands.add_parser("presets", help="list the presets"))
+    training.add_demo(commands.add_parser("demo", help="train a small model and draw it"))
+    tasks.add_show_task(commands.add_parser("show-task", help="print a sample of a task"))
+    data = commands.add_parser("data", help="get the data of a task")
+    sets = data.add_subparsers(title="data sets", required=True, metavar="NAME")
+    babi.add_data_babi(sets.add_parser("babi", help="the 20 bAbI tasks", description=babi.BABI))
+    bench = commands.add_parser("bench", help="measure how fast things are")
+    benches = bench.add_subparsers(title="what", required=True, metavar="WHAT")
+    tasks.add_bench_tasks(benches.add_parser("tasks", help="making batches of the tasks"))
+    return parser

@@ -24,6 +24,14 @@ def check_size(name: str, value: object) -> None:
         raise ValueError(f"{name}: expected at least 1, got {value}")
 
 
+def check_count(name: str, value: object) -> None:
+    """A count is an int of at least 0 (a bool is not an int here)."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name}: expected an int, got {value!r} of type {type(value).__name__}")
+    if value < 0:
+        raise ValueError(f"{name}: expected at least 0, got {value}")
+
+
 def check_flag(name: str, value: object) -> None:
     """A switch is True or False, nothing that merely looks like it."""
     if not isinstance(value, bool):

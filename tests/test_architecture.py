@@ -19,6 +19,8 @@ MAY_IMPORT = {
     "pretrained": {"checks"},
     "model": {"checks", "config", "controllers", "memory", "pretrained", "sequences", "state"},
     "tasks": {"checks", "tasks"},
+    "training": {"checks", "training"},
+    "reports": {"checks", "reports", "tasks"},
     "bench": {"tasks"},
     "cli": {"bench", "tasks"},
     "__main__": {"cli"},

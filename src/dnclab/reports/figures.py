@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
+    from matplotlib.ticker import Locator
 
 BLUE = "#0072b2"
 GREEN = "#009e73"
@@ -36,13 +37,16 @@ SMOOTH_POINTS = 400
 FEW_POINTS = 5000
 """Longer raw curves are pixels in an SVG too, which would otherwise weigh megabytes."""
 
+SIDE = 1.3
+"""Inches to the right of a panel for its scale or legend."""
+
 Numbers = NDArray[Any]
 
 
 def loss_curve(metrics: Sequence[Mapping[str, Any]], title: str) -> Figure:
     """The training loss over the steps, its running median, and below the evaluation error.
 
-    `metrics` are the records of ``metrics.jsonl``. The median's window is a fiftieth of the run.
+    `metrics` are the records of ``metrics.jsonl``. The median is that of a fiftieth of the run.
     """
     steps, losses = _column(metrics, "loss")
     error_name = next((name for name in ERRORS if any(name in record for record in metrics)), None)
@@ -67,8 +71,9 @@ def loss_curve(metrics: Sequence[Mapping[str, Any]], title: str) -> Figure:
     upper.set_title(title, loc="left")
     if error_name is not None:
         lower: Axes = panels[1]
-        few = {"marker": "o", "markersize": 4} if len(metrics) < FEW_POINTS else {}
-        lower.plot(*_column(metrics, error_name), color=VERMILLION, linewidth=1.5, **few)
+        steps, errors = _column(metrics, error_name)
+        marker = "o" if len(steps) <= 100 else ""
+        lower.plot(steps, errors, color=VERMILLION, linewidth=1.5, marker=marker, markersize=4)
         lower.set_ylim(bottom=0)
         lower.set_ylabel(error_name.replace("eval/", "evaluation\n").replace("_", " "))
     for axes in panels:
@@ -91,23 +96,21 @@ def input_target_output(
     wrong = ((outputs > 0.5) != (targets > 0)) | np.isnan(outputs)
     steps, heights = len(inputs), [inputs.shape[1], targets.shape[1], outputs.shape[1]]
     width = _width(steps)
-    cell = (width - 1) / steps
-    figure = new_figure(width, max(sum(heights) * min(max(cell, 0.11), 0.2) + 1.6, 3.2))
+    cell = (width - 0.7) / steps
+    figure = new_figure(width, max(sum(heights) * min(max(cell, 0.12), 0.2) + 1.8, 3.4))
     panels = figure.subplots(3, 1, sharex=True, height_ratios=heights)
     rows = {"input": inputs > 0, "target": targets > 0, "output": outputs}
     for axes, (name, values) in zip(panels, rows.items(), strict=True):
-        _draw_rows(axes, values.astype(float), "Greys", most=1.25)
+        _draw_rows(axes, values.astype(float), "Greys", vmin=0, vmax=1.25)
         axes.set_ylabel(name)
-        _shade(axes, due, alpha=0.25)
-    at, bits = wrong.nonzero()
-    size = min(max(cell * 72 * 0.5, 2), 6)
-    panels[2].scatter(
-        at, bits, s=size**2, marker="x", color=VERMILLION, linewidths=max(size / 4, 0.8)
+        _mark_above(axes, due)
+    _mark_cells(panels[2], wrong, size=min(max(cell * 72 * 0.6, 2), 6))
+    panels[0].set_title(title, loc="left", pad=12)
+    panels[2].set_xlabel(
+        "step (orange bar: an answer is due)\n"
+        f"× wrong: {wrong[due].sum()} of {wrong[due].size} bits of answers, "
+        f"{wrong[~due].sum()} of {wrong[~due].size} others"
     )
-    said = f"× wrong bit: {wrong[due].sum()} of {wrong[due].size} at the shaded steps, "
-    said += f"where an answer is due; {wrong[~due].sum()} of {wrong[~due].size} at the others"
-    panels[0].set_title(title, loc="left")
-    panels[2].set_xlabel(f"step\n{said}")
     return figure
 
 
@@ -128,29 +131,42 @@ def address_weightings(
     """
     steps, heads, cells = read_weightings.shape
     due = answers.astype(bool)
-    tall, low = min(max(cells * 0.09, 1.2), 2.6), 0.8
+    tall, low = min(max(cells * 0.09, 1.2), 1.9), 0.7
     heights = [tall]
     heights += [low] * (allocation_gate is not None) + [tall] * (usage is not None)
     heights += [tall, low] * heads
-    figure = new_figure(_width(steps), sum(heights) + 0.2 * len(heights) + 1)
-    panels: list[Axes] = list(
-        figure.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
+    width = _width(steps) + SIDE
+    figure = new_figure(width, sum(heights) + 0.25 * len(heights) + 0.8)
+    grid = figure.subplots(
+        len(heights),
+        2,
+        sharex="col",
+        squeeze=False,
+        height_ratios=heights,
+        width_ratios=[width - SIDE, SIDE],
     )
-    for axes in panels:
+    for axes, side in grid:
         _mark_above(axes, due)
-    panels[0].set_title(title, loc="left")
-    panels[-1].set_xlabel("step (orange bar: an answer is due)")
+        side.set_axis_off()
+    grid[0, 0].set_title(title, loc="left", pad=12)
+    grid[-1, 0].set_xlabel("step (orange bar: an answer is due)")
 
-    left = iter(panels)
-    _draw_cells(next(left), write_weighting, BLUE, "written cells")
+    panels = iter(grid)
+    _draw_cells(next(panels), write_weighting, BLUE, "cells written", "weight")
     if allocation_gate is not None:
-        _draw_shares(next(left), allocation_gate.reshape(-1, 1), {"allocation gate": "0.6"})
+        axes, _ = next(panels)
+        _draw_shares(axes, allocation_gate.reshape(-1, 1), {"allocation gate": "0.6"})
+        axes.set_ylabel("allocation\ngate")
     if usage is not None:
-        _draw_cells(next(left), usage, "#000000", "usage of cells")
+        _draw_cells(next(panels), usage, "#000000", "cells in use", "usage", exponent=1)
     for head in range(heads):
-        of_head = f" (head {head + 1})" if heads > 1 else ""
-        _draw_cells(next(left), read_weightings[:, head], GREEN, f"read cells{of_head}")
-        _draw_shares(next(left), read_modes[:, head], MODES)
+        of_head = f"\n(head {head + 1})" if heads > 1 else ""
+        _draw_cells(next(panels), read_weightings[:, head], GREEN, f"cells read{of_head}", "weight")
+        axes, side = next(panels)
+        _draw_shares(axes, read_modes[:, head], MODES)
+        axes.set_ylabel(f"read mode{of_head}")
+        handles, names = axes.get_legend_handles_labels()
+        side.legend(handles, names, loc="center left", frameon=False, reverse=True, handlelength=1)
     return figure
 
 
@@ -173,44 +189,56 @@ def save_figure(figure: Figure, path_without_suffix: Path) -> tuple[Path, Path]:
 
 def _width(steps: int) -> float:
     """Inches: at least what a title needs, at most what a screen shows without shrinking text."""
-    return min(max(0.2 * steps + 1.5, 6.5), 13)
+    return min(max(0.2 * steps + 0.7, 6), 12)
 
 
-def _draw_rows(
-    axes: Axes, values: Numbers, colours: Any, most: float = 1, **scale: Any
-) -> AxesImage:
+def _draw_rows(axes: Axes, values: Numbers, colours: Any, **scale: Any) -> AxesImage:
     """Rows [T rows] as an image, time from left to right, the first row on top."""
-    scale = scale or {"vmin": 0, "vmax": most}
     image = axes.imshow(values.T, cmap=colours, aspect="auto", interpolation="none", **scale)
-    axes.yaxis.get_major_locator().set_params(integer=True, nbins=4)  # type: ignore[call-arg]
+    for axis, most in ((axes.xaxis, 10), (axes.yaxis, 4)):
+        axis.set_major_locator(_whole_numbers(most))
     return image
 
 
-def _draw_cells(axes: Axes, values: Numbers, colour: str, name: str) -> None:
-    """A number of 0 to 1 for each cell [T N], small ones made visible by a square-root scale."""
+def _draw_cells(
+    panel: Sequence[Axes],
+    values: Numbers,
+    colour: str,
+    name: str,
+    measure: str,
+    exponent: float = 0.5,
+) -> None:
+    """A number of 0 to 1 for each cell [T N], the scale beside it.
+
+    The exponent makes small numbers visible: attention spread over 64 cells is 0.016 for each.
+    """
     from matplotlib.colors import LinearSegmentedColormap, PowerNorm
 
+    axes, side = panel
     colours = LinearSegmentedColormap.from_list(name, ["white", colour])
-    image = _draw_rows(axes, values, colours, norm=PowerNorm(0.5, vmin=0, vmax=1))
+    image = _draw_rows(axes, values, colours, norm=PowerNorm(exponent, vmin=0, vmax=1))
     axes.set_ylabel(name)
-    axes.figure.colorbar(image, ax=axes, ticks=[0, 0.1, 0.5, 1], pad=0.01, fraction=0.02)
+    place = side.inset_axes((0.02, 0.05, 0.1, 0.9))
+    ticks = [0, 0.1, 0.5, 1] if exponent < 1 else [0, 0.5, 1]
+    bar = axes.figure.colorbar(image, cax=place, ticks=ticks, format="%g")
+    bar.set_label(measure)
 
 
 def _draw_shares(axes: Axes, shares: Numbers, colours: Mapping[str, str]) -> None:
     """Shares of 1 [T K], stacked."""
     tops = shares.cumsum(axis=1)
-    bottoms = tops - shares
     edges = np.arange(len(shares) + 1) - 0.5
     for place, (name, colour) in enumerate(colours.items()):
-        axes.stairs(
-            tops[:, place], edges, baseline=bottoms[:, place], fill=True, color=colour, label=name
-        )
+        top, bottom = tops[:, place], tops[:, place] - shares[:, place]
+        axes.stairs(top, edges, baseline=bottom, fill=True, color=colour, label=name)
     axes.set_ylim(0, 1)
     axes.set_yticks([0, 1])
-    axes.set_ylabel("share")
-    axes.legend(
-        loc="center left", bbox_to_anchor=(1, 0.5), frameon=False, reverse=True, handlelength=1
-    )
+
+
+def _whole_numbers(most: int) -> Locator:
+    from matplotlib.ticker import MaxNLocator
+
+    return MaxNLocator(most, integer=True)
 
 
 def _spans(due: Numbers) -> list[tuple[float, float]]:
@@ -219,14 +247,33 @@ def _spans(due: Numbers) -> list[tuple[float, float]]:
     return [(first - 0.5, last - 0.5) for first, last in changes.reshape(-1, 2).tolist()]
 
 
-def _shade(axes: Axes, due: Numbers, alpha: float) -> None:
-    for first, last in _spans(due):
-        axes.axvspan(first, last, color=ANSWER_COLOUR, alpha=alpha, linewidth=0)
-
-
 def _mark_above(axes: Axes, due: Numbers) -> None:
-    for first, last in _spans(due):
-        axes.axvspan(first, last, 1.0, 1.05, color=ANSWER_COLOUR, linewidth=0, clip_on=False)
+    """An orange bar above the panel at the steps at which an answer is due."""
+    from matplotlib.transforms import ScaledTranslation
+
+    lift = ScaledTranslation(0, 4 / 72, axes.figure.dpi_scale_trans)
+    for span in _spans(due):
+        axes.plot(
+            span,
+            (1, 1),
+            transform=axes.get_xaxis_transform() + lift,
+            color=ANSWER_COLOUR,
+            linewidth=5,
+            solid_capstyle="butt",
+            clip_on=False,
+            scalex=False,
+            scaley=False,
+        )
+
+
+def _mark_cells(axes: Axes, marked: Numbers, size: float) -> None:
+    """A tint and a cross, `size` points wide, over some cells [T Y] of an image."""
+    from matplotlib.colors import ListedColormap
+
+    tint = np.ma.masked_array(np.ones(marked.shape), ~marked)
+    _draw_rows(axes, tint, ListedColormap([VERMILLION]), alpha=0.65)
+    steps, bits = marked.nonzero()
+    axes.scatter(steps, bits, s=size**2, marker="x", color="black", linewidths=max(size / 5, 0.7))
 
 
 def _column(metrics: Sequence[Mapping[str, Any]], name: str) -> tuple[Numbers, Numbers]:
@@ -238,7 +285,7 @@ def _column(metrics: Sequence[Mapping[str, Any]], name: str) -> tuple[Numbers, N
 
 def _running_median(steps: Numbers, values: Numbers) -> tuple[Numbers, Numbers]:
     """The median of a window around each step, which is cut off at the ends of the run."""
-    half = len(values) // 100
+    half = max(len(values) // 100, 3)
     places = np.unique(np.linspace(0, len(values) - 1, SMOOTH_POINTS).round().astype(int))
     windows = (values[max(place - half, 0) : place + half + 1] for place in places)
     finite = (window[np.isfinite(window)] for window in windows)

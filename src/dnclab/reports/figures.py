@@ -49,6 +49,8 @@ def loss_curve(metrics: Sequence[Mapping[str, Any]], title: str) -> Figure:
     `metrics` are the records of ``metrics.jsonl``. The median is that of a fiftieth of the run.
     """
     steps, losses = _column(metrics, "loss")
+    if not len(losses):
+        raise ValueError("metrics: expected at least one record with a loss, got none")
     error_name = next((name for name in ERRORS if any(name in record for record in metrics)), None)
     figure = new_figure(7.5, 5.2 if error_name else 3.8)
     ratios = [2, 1] if error_name else [1]
@@ -278,9 +280,11 @@ def _mark_cells(axes: Axes, marked: Numbers, size: float) -> None:
 
 def _column(metrics: Sequence[Mapping[str, Any]], name: str) -> tuple[Numbers, Numbers]:
     """Steps and values of the records that have a number of this name."""
-    pairs = [(record["step"], record[name]) for record in metrics if name in record]
-    steps, values = zip(*pairs, strict=True) if pairs else ((), ())
-    return np.array(steps, dtype=int), np.array(values, dtype=float)
+    records = [record for record in metrics if name in record]
+    return (
+        np.array([record["step"] for record in records], dtype=int),
+        np.array([record[name] for record in records], dtype=float),
+    )
 
 
 def _running_median(steps: Numbers, values: Numbers) -> tuple[Numbers, Numbers]:

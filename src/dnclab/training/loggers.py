@@ -230,7 +230,7 @@ class _Lines:
     def _print_evaluation(self, record: Mapping[str, Any], now: float) -> None:
         if self._waiting is not None and self._waiting["step"] == record["step"]:
             record = {**self._waiting, **record}
-            self._waiting = None
+        self._waiting = None
         names = [
             name
             for name, value in record.items()

@@ -20,9 +20,10 @@ MAY_IMPORT = {
     "model": {"checks", "config", "controllers", "memory", "pretrained", "sequences", "state"},
     "tasks": {"checks", "tasks"},
     "runs": {"checks"},
-    "training": {"checks", "runs", "training"},
-    "bench": {"tasks"},
-    "cli": {"bench", "tasks"},
+    "reports": {"reports", "runs", "tasks"},
+    "training": {"checks", "controllers", "model", "reports", "runs", "state", "tasks", "training"},
+    "bench": {"runs", "tasks"},
+    "cli": {"bench", "cli", "runs", "tasks", "training"},
     "__main__": {"cli"},
     "__init__": {"config", "controllers", "memory", "model", "state"},
 }

@@ -36,6 +36,7 @@ RUN_VERSION = 1
 
 CONFIG_NAME = "config.json"
 ENVIRONMENT_NAME = "environment.json"
+SESSIONS_NAME = "sessions.jsonl"
 METRICS_NAME = "metrics.jsonl"
 CHECKPOINTS_NAME = "checkpoints"
 LOCK_NAME = ".lock"
@@ -334,3 +335,13 @@ def _lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
         if not isinstance(record, dict) or type(record.get("step")) is not int:
             raise RunError(f"{path}, line {number}: expected a JSON object with an int step")
         yield line, record
+
+
+def note_session(folder: Path, first: int, last: int, seconds: float) -> None:
+    """Add to `sessions.jsonl` which steps one process made, and in what time.
+
+    Times stand here and not in the metrics, which are the same however often a run was stopped.
+    """
+    line = json.dumps({"first_step": first, "last_step": last, "seconds": round(seconds, 3)})
+    with (folder / SESSIONS_NAME).open("a", encoding="utf-8") as file:
+        file.write(line + "\n")

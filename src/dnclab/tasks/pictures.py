@@ -14,8 +14,8 @@ ANSWER_COLOUR = "#e69f00"
 """Orange of the Okabe-Ito palette, told from the grey of the bits by any eye."""
 
 
-def draw_sample(batch: BitmapBatch, title: str, sample: int = 0) -> Figure:
-    """Input above target, time from left to right, the steps that want an answer underlaid."""
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure, inches wide and high; it belongs to no window and to no global state."""
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
@@ -23,11 +23,16 @@ def draw_sample(batch: BitmapBatch, title: str, sample: int = 0) -> Figure:
             'drawing needs matplotlib: pip install "dnclab[figures]"'
         ) from error
 
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def draw_sample(batch: BitmapBatch, title: str, sample: int = 0) -> Figure:
+    """Input above target, time from left to right, the steps that want an answer underlaid."""
     inputs, targets = batch.inputs[:, sample].numpy(), batch.targets[:, sample].numpy()
     steps, rows = len(inputs), inputs.shape[1] + targets.shape[1]
     width = min(max(0.16 * steps + 1.2, 5), 18)
     cell = (width - 1.2) / steps
-    figure = Figure(figsize=(width, max(rows * min(cell, 0.16) + 1.5, 2.4)), layout="constrained")
+    figure = new_figure(width, max(rows * min(cell, 0.16) + 1.5, 2.4))
     upper, lower = figure.subplots(
         2, 1, sharex=True, height_ratios=[inputs.shape[1], targets.shape[1]]
     )

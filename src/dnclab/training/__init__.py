@@ -1,1 +1,1 @@
-"""Training: what writes a run folder and goes on with one."""
+"""Training: configuration, loop, checkpoints, evaluation."""

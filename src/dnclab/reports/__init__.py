@@ -1,0 +1,1 @@
+"""Figures and pages from run folders; imports no model."""

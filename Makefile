@@ -4,7 +4,11 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 INSTALLED := $(VENV)/installed
 
-.PHONY: test check format tests clean
+.PHONY: demo test check format tests clean
+
+## make demo    train a small DNC on repeat copy until it is solved, and draw what it does
+demo: $(INSTALLED)
+	$(BIN)/dnclab demo
 
 ## make test    everything that must hold: format, lint, types, tests
 test: check tests

@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "runs": {"checks"},
     "reports": {"reports", "runs", "tasks"},
     "training": {"checks", "controllers", "model", "reports", "runs", "state", "tasks", "training"},
-    "bench": {"runs", "tasks"},
+    "bench": {"runs", "tasks", "training"},
     "cli": {"bench", "cli", "runs", "tasks", "training"},
     "__main__": {"cli"},
     "__init__": {"config", "controllers", "memory", "model", "state"},

@@ -142,7 +142,7 @@ def test_an_interruption_is_told_in_one_line(
     def interrupt(cache: Path | None) -> Path:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "download", interrupt)
+    monkeypatch.setattr("dnclab.cli.babi.download", interrupt)
     assert cli.main(["data", "babi", "--download"]) == 130
     assert capsys.readouterr().err == "dnclab data babi: interrupted\n"
 
@@ -151,7 +151,7 @@ def test_faults_of_ours_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(cache: Path | None) -> Path:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(cli, "download", fail)
+    monkeypatch.setattr("dnclab.cli.babi.download", fail)
     with pytest.raises(ZeroDivisionError):
         cli.main(["data", "babi", "--download"])
 

@@ -22,20 +22,33 @@ def code_blocks(name: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", read(name), re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/guide.md", "docs/tasks.md"])
+DOCUMENTS = ["README.md", "docs/guide.md", "docs/tasks.md", "docs/training.md"]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
 def test_the_examples_run(document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Block after block, as a reader would paste them."""
+    """Block after block, as a reader would paste them; those that are files become files."""
     monkeypatch.chdir(tmp_path)
     blocks = code_blocks(document, "python")
     assert blocks
     names: dict[str, object] = {"__name__": "pasted"}
     for block in blocks:
-        exec(compile(block, document, "exec"), names)
+        if not save_file(block):
+            exec(compile(block, document, "exec"), names)
     if document == "README.md":
         assert len([line for line in blocks[0].splitlines() if line]) <= 10
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/tasks.md"])
+def save_file(block: str) -> bool:
+    """Whether a block says which file it is; then it is written."""
+    first, _, rest = block.partition("\n")
+    if not first.startswith("# file: "):
+        return False
+    Path(first.removeprefix("# file: ")).write_text(rest, encoding="utf-8")
+    return True
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/tasks.md", "docs/training.md"])
 def test_the_commands_run(
     document: str,
     tmp_path: Path,
@@ -44,6 +57,8 @@ def test_the_commands_run(
 ) -> None:
     """All but those that fetch something or name a file that only the reader has."""
     monkeypatch.chdir(tmp_path)
+    for block in code_blocks(document, "python"):
+        save_file(block)
     commands = [
         line
         for block in code_blocks(document, "sh")
@@ -52,13 +67,31 @@ def test_the_commands_run(
     ]
     assert commands
     for command in commands:
-        assert main(command.split()[1:]) == 0
+        assert main(command.split()[1:]) == 0, command
         assert capsys.readouterr().out
+
+
+def test_make_demo_is_the_command_of_that_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A few steps of it; that it learns is for the learning tests."""
+    assert re.search(r"^demo: .*\n\t\$\(BIN\)/dnclab demo$", read("Makefile"), re.MULTILINE)
+    folder = tmp_path / "demo"
+    assert main(["demo", "--steps", "3", "--out", str(folder)]) == 0
+    assert f"in {folder}: pictures/" in capsys.readouterr().out
+    pictures = {path.name for path in (folder / "pictures").iterdir()}
+    assert pictures == {
+        f"{name}.{suffix}"
+        for name in ("curve", "sequence", "addresses")
+        for suffix in ("png", "svg")
+    }
+    assert main(["demo", "--out", str(folder)]) == 0  # told again, not trained anew
+    assert "finished at step 3" in capsys.readouterr().out
 
 
 def test_ci_runs_the_readmes_test_command_and_nothing_else() -> None:
     making = [block for block in code_blocks("README.md", "sh") if "make" in block]
-    assert making == ["make test\n"]
+    assert making == ["make demo\n", "make test\n"]
     commands = [
         line
         for line in read(".ci/run").splitlines()

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import os
-import platform
 import statistics
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
 import torch
 
+from dnclab import runs
 from dnclab.tasks import BITMAP_TASKS
 from dnclab.tasks.babi.encoding import load_folder
 from dnclab.tasks.babi.install import install_from
 from dnclab.tasks.babi.task import BabiTask
 from dnclab.tasks.bitmap import BitmapStream
+from dnclab.training.loggers import ProgressDisplay, TensorBoardLogger
+from dnclab.training.loop import Learner
+from dnclab.training.presets import PRESETS
+from dnclab.training.tasks import build_task
+from dnclab.training.workers import Workers
 
 REPEATS = 9
 """Runs, of which the median counts."""
@@ -40,29 +43,12 @@ def median_seconds(run: Callable[[], object], repeats: int = REPEATS) -> float:
 
 def environment() -> str:
     """One line: processor, versions, commit."""
+    found = runs.environment()
+    machine, versions = found["machine"], found["versions"]
     return (
-        f"{_processor()}, {os.cpu_count()} cores; Python {platform.python_version()}, "
-        f"NumPy {np.__version__}, PyTorch {torch.__version__}; commit {_commit()}"
+        f"{machine['processor']}, {machine['cores']} cores; Python {versions['python']}, "
+        f"NumPy {versions['numpy']}, PyTorch {versions['torch']}; commit {found['commit']}"
     )
-
-
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    if info.is_file():
-        for line in info.read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
-
-
-def _commit() -> str:
-    """Of the source that runs; a + behind it: with changes."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty=+"]
-    try:
-        finished = subprocess.run(command, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-    return finished.stdout.strip()
 
 
 def tasks_table(babi: Path | None) -> Iterator[str]:
@@ -96,3 +82,50 @@ def _babi_rows(place: Path) -> Iterator[str]:
         f"bAbI en-10k, {len(data.train):,} training and {len(data.test):,} test stories, into "
         f"arrays: {first:.2f} s the first time, {again:.2f} s from the cache."
     )
+
+
+def loop_table(preset: str) -> Iterator[str]:
+    """What an iteration costs beside the model's own forward and backward pass, as Markdown."""
+    config = PRESETS[preset]
+    torch.set_num_threads(config.course.threads)
+    learner = Learner.new(build_task(config.task), config, Workers())
+    batch = learner.stream.batch()
+    outputs, _ = learner.model(learner.task.inputs(batch))
+    learner.task.loss(outputs, batch).backward()
+    detached, largest = outputs.detach(), config.optimiser.clip_gradient or float("inf")
+    record = {"step": 1, "loss": 1.0, "error": 0.5, "gradient_norm": 3.0}
+
+    def optimise() -> None:
+        norm = torch.nn.utils.clip_grad_norm_(learner.model.parameters(), largest)
+        norm.item()
+        learner.optimiser.step()
+
+    with tempfile.TemporaryDirectory() as folder, Path(os.devnull).open("w") as nowhere:
+        metrics = runs.MetricsLog(Path(folder))
+        progress = ProgressDisplay(1, stream=nowhere)
+        board = TensorBoardLogger(Path(folder))
+
+        def log() -> None:
+            metrics.append(record)
+            progress.log(record)
+            board.log(record)
+
+        parts: dict[str, Callable[[], object]] = {
+            "make the batch": learner.stream.batch,
+            "share of wrong answers": lambda: learner.task.error(detached, batch),
+            "clip the gradient, move the parameters": optimise,
+            "metrics, progress, TensorBoard": log,
+        }
+        times = {
+            name: median_seconds(lambda part=part: [part() for _ in range(BATCHES)]) / BATCHES  # type: ignore[misc]
+            for name, part in parts.items()
+        }
+        for logger in (progress, board, metrics):
+            logger.close()
+    yield f"`dnclab bench loop {preset}`: {environment()}."
+    yield ""
+    yield "| part of an iteration | microseconds |"
+    yield "|---|---|"
+    for name, seconds in times.items():
+        yield f"| {name} | {1e6 * seconds:.0f} |"
+    yield f"| together | {1e6 * sum(times.values()):.0f} |"

@@ -54,9 +54,7 @@ def tiny(task: str = "key-value", variant: str = "dnc-mds", **course: Any) -> Ru
             variant=variant, hidden_size=8, cells=6, word_size=5, embedding_size=4, read_heads=2
         ),
         optimiser=OptimiserConfig(learning_rate=1e-3),
-        course=CourseConfig(
-            **{"steps": 6, "evaluate_every": 3, "evaluation_batches": 2} | course
-        ),
+        course=CourseConfig(**{"steps": 6, "evaluate_every": 3, "evaluation_batches": 2} | course),
     )
 
 
@@ -194,9 +192,9 @@ def test_the_end_and_early_stopping(tmp_path: Path) -> None:
     early = train_new(tmp_path / "b", tiny(stop_metric="eval/bit_error", stop_at=1.0))
     assert (early.step, early.reason) == (3, "target reached")
     assert checkpoint.load_newest(tmp_path / "b") is not None
-    with pytest.raises(ValueError, match="course.stop_metric: expected one of eval/loss, .*'x'"):
+    with pytest.raises(ValueError, match=r"course.stop_metric: expected one of eval/loss, .*'x'"):
         train_new(tmp_path / "c", tiny(stop_metric="x"))
-    with pytest.raises(ValueError, match="course.best_metric: expected one of eval/loss"):
+    with pytest.raises(ValueError, match=r"course.best_metric: expected one of eval/loss"):
         train_new(tmp_path / "d", tiny(best_metric="eval/error"))
 
 
@@ -224,6 +222,10 @@ def learner(config: RunConfig) -> Learner:
     return Learner.new(build_task(config.task), config, Workers())
 
 
+def gradients(own: Learner) -> list[torch.Tensor]:
+    return [p.grad for p in own.model.parameters() if p.grad is not None]
+
+
 def test_truncation_carries_the_state_and_cuts_the_gradient() -> None:
     whole, cut = learner(tiny()), learner(tiny(truncate=3))
     batch = whole.stream.batch()
@@ -231,8 +233,8 @@ def test_truncation_carries_the_state_and_cuts_the_gradient() -> None:
     (loss, error), (cut_loss, cut_error) = whole.backward(batch), cut.backward(batch)
     assert cut_loss == pytest.approx(loss)  # the same numbers forwards ...
     assert cut_error == error
-    pairs = list(zip(whole.model.parameters(), cut.model.parameters(), strict=True))
-    assert any(not torch.allclose(a.grad, b.grad) for a, b in pairs)  # ... but not backwards
+    pairs = list(zip(gradients(whole), gradients(cut), strict=True))
+    assert any(not torch.allclose(a, b) for a, b in pairs)  # ... but not backwards
 
 
 def test_accumulated_batches_are_one_large_batch() -> None:
@@ -244,8 +246,7 @@ def test_accumulated_batches_are_one_large_batch() -> None:
     for batch in batches:
         output, _ = once.model(batch.inputs)
         (once.task.loss(output, batch) / 2).backward()
-    for a, b in zip(twice.model.parameters(), once.model.parameters(), strict=True):
-        assert_close(a.grad, b.grad)
+    assert_close(gradients(twice), gradients(once))
 
 
 @pytest.mark.parametrize("name", ["rmsprop", "adam", "adamw", "sgd"])
@@ -281,8 +282,10 @@ def test_schedules_by_hand() -> None:
 
 
 def test_gradients_are_clipped() -> None:
-    config = replace(tiny(), optimiser=OptimiserConfig(name="sgd", momentum=0.0, learning_rate=1.0,
-                                                      weight_decay=0.0, clip_gradient=0.01))  # fmt: skip
+    plain = OptimiserConfig(
+        name="sgd", momentum=0.0, learning_rate=1.0, weight_decay=0.0, clip_gradient=0.01
+    )
+    config = replace(tiny(), optimiser=plain)
     own = learner(config)
     before = [parameter.detach().clone() for parameter in own.model.parameters()]
     record = own.update(Path("unused"))
@@ -301,8 +304,8 @@ def test_what_is_not_finite_stops_the_run_with_a_name(tmp_path: Path) -> None:
     own = learner(tiny())
     own.update(tmp_path)
     with torch.no_grad():
-        own.model.interface.bias[0] = math.inf  # type: ignore[union-attr, index]
-    with pytest.raises(RunError, match="step 2: the first .* is parameter interface.bias"):
+        own.model.get_parameter("interface.bias")[0] = math.nan
+    with pytest.raises(RunError, match=r"step 2: the first .* is parameter interface.bias"):
         own.update(tmp_path)
     place = tmp_path / "trouble" / "step-00000002"
     report = json.loads((place / "report.json").read_text())
@@ -313,9 +316,8 @@ def test_what_is_not_finite_stops_the_run_with_a_name(tmp_path: Path) -> None:
 def test_the_first_quantity_inside_is_named(tmp_path: Path) -> None:
     own = learner(tiny())
     with torch.no_grad():
-        for parameter in own.model.controller.parameters():  # type: ignore[union-attr, operator]
-            parameter.fill_(3e38)
-    with pytest.raises(RunError, match="is hidden at time step 0|is [a-z_]+ at time step"):
+        own.model.get_parameter("controller.gates.0.weight").fill_(3e38)
+    with pytest.raises(RunError, match=r"not finite is hidden at time step 0"):
         own.update(tmp_path)
 
 
@@ -323,7 +325,9 @@ def test_skipping_counts_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
     own = learner(tiny(non_finite="skip"))
     before = [parameter.detach().clone() for parameter in own.model.parameters()]
     whole_loss = own.task.loss
-    monkeypatch.setattr(own.task, "loss", lambda outputs, batch: whole_loss(outputs * math.nan, batch))
+    monkeypatch.setattr(
+        own.task, "loss", lambda outputs, batch: whole_loss(outputs * math.nan, batch)
+    )
     record = own.update(tmp_path)
     assert record["skipped"] == 1
     assert all(torch.equal(a, b) for a, b in zip(own.model.parameters(), before, strict=True))

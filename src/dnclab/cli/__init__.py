@@ -53,4 +53,5 @@ def build_parser() -> argparse.ArgumentParser:
     bench = commands.add_parser("bench", help="measure how fast things are")
     benches = bench.add_subparsers(title="what", required=True, metavar="WHAT")
     tasks.add_bench_tasks(benches.add_parser("tasks", help="making batches of the tasks"))
+    tasks.add_bench_loop(benches.add_parser("loop", help="an iteration beside the model's work"))
     return parser

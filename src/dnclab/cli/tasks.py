@@ -1,4 +1,4 @@
-"""``dnclab show-task`` and ``dnclab bench tasks``."""
+"""``dnclab show-task`` and ``dnclab bench``."""
 
 # ruff: noqa: T201  # a command prints
 
@@ -13,6 +13,7 @@ from dnclab.tasks import BITMAP_TASKS, pictures
 from dnclab.tasks.babi.format import TASK_NAMES
 from dnclab.tasks.babi.show import show_story
 from dnclab.tasks.bitmap import BitmapStream, resized, sample_text
+from dnclab.training.presets import PRESETS
 
 TASKS_HELP = f"one of {', '.join(BITMAP_TASKS)}, babi"
 
@@ -66,4 +67,18 @@ def add_bench_tasks(parser: argparse.ArgumentParser) -> None:
 def run_bench_tasks(chosen: argparse.Namespace) -> None:
     """Print the table."""
     for line in bench.tasks_table(chosen.babi):
+        print(line)
+
+
+def add_bench_loop(parser: argparse.ArgumentParser) -> None:
+    """The options of ``dnclab bench loop``."""
+    parser.set_defaults(run=run_bench_loop, command=parser.prog, refuse=parser.error)
+    parser.add_argument(
+        "preset", nargs="?", default="repeat-copy", choices=PRESETS, metavar="PRESET"
+    )
+
+
+def run_bench_loop(chosen: argparse.Namespace) -> None:
+    """Print the table."""
+    for line in bench.loop_table(chosen.preset):
         print(line)

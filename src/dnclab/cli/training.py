@@ -75,9 +75,7 @@ def _tell(folder: Path, outcome: Outcome) -> int:
     if outcome.reason == "interrupted":
         print(f"saved; go on with: dnclab resume {folder}")
         return INTERRUPTED
-    print(
-        f"run folder {folder}: pictures/ (curve, sequence, addresses), metrics.jsonl, checkpoints/"
-    )
+    print(f"in {folder}: pictures/ (curve, sequence, addresses), metrics.jsonl, checkpoints/")
     print(f"next: dnclab info {folder}   dnclab eval {folder}   tensorboard --logdir {folder}")
     return 0
 

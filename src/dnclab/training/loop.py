@@ -52,8 +52,6 @@ def train(
     """Run, or go on with, the run in a folder until it is finished or interrupted."""
     workers = workers or Workers()
     course = config.course
-    torch.set_num_threads(course.threads)
-    torch.set_flush_denormal(True)
     task = build_task(config.task)
     learner = Learner.new(task, config, workers)
     saved = checkpoint.load_newest(folder)
@@ -76,7 +74,7 @@ def train(
             )
 
     reason = "finished"
-    with interruptions() as interrupted:
+    with interruptions() as interrupted, numerics(course.threads):
         while learner.step < course.steps:
             record = learner.update(folder)
             if learner.step % course.log_every == 0:
@@ -115,6 +113,22 @@ def metric(evaluation: Mapping[str, float], setting: str, name: str) -> float:
     if name not in figures:
         raise ValueError(f"course.{setting}: expected one of {', '.join(figures)}; got {name!r}")
     return figures[name]
+
+
+@contextmanager
+def numerics(threads: int) -> Iterator[None]:
+    """So many threads, and denormal numbers taken as 0: products of usages are full of them, and
+    a processor takes its time over each. Afterwards as it was before.
+    """
+    threads_before = torch.get_num_threads()
+    flushed_before = bool(torch.tensor([1e-310], dtype=torch.float64).mul(1.0).item() == 0.0)
+    torch.set_num_threads(threads)
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads_before)
+        torch.set_flush_denormal(flushed_before)
 
 
 @contextmanager

@@ -162,13 +162,13 @@ class Babi:
         folder: str | None = None,
         edition: str = "en-10k",
         generated: int | None = None,
-        tasks: str = "all",
+        tasks: str | int = "all",
         batch_size: int = 2,
         think_steps: int = 3,
         joined_answers: bool = False,
         group_lengths: bool = False,
     ) -> None:
-        chosen = ALL_TASKS if tasks == "all" else tuple(int(task) for task in tasks.split("+"))
+        chosen = ALL_TASKS if tasks == "all" else tuple(int(task) for task in str(tasks).split("+"))
         options = encoding.EncodingOptions(think_steps=think_steps, joined_answers=joined_answers)
         if generated is not None:
             self.vocabulary, self.train, self.test = _generated(generated, chosen, options)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
+import os
+import re
+import struct
 import sys
+import termios
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any
 
 import numpy as np
@@ -145,8 +150,8 @@ def test_a_thousand_records_are_few_drawings(clock: Clock) -> None:
     assert drawings[1].startswith("1/1000 |")
     assert drawings[2].startswith("104/1000 |")
     assert drawings[-1].startswith("1000/1000 |##")
-    assert "| loss 0.05  bit error 25.00%  " in drawings[-1]
-    assert "steps/s  ETA 00:00" in drawings[-1]
+    assert "| loss 0.05  error 25.00%  " in drawings[-1]
+    assert "/s  ETA 00:00" in drawings[-1]
     assert stream.getvalue().endswith("\n")
 
 
@@ -156,11 +161,28 @@ def test_the_bar_keeps_the_last_evaluation(clock: Clock) -> None:
     display.log({"step": 5, "eval/bit_error": 0.0312, "eval/loss": 3.0})
     clock.now += 1
     display.log({"step": 6, "loss": 3.0})
-    assert "loss 3  eval bit error 3.12%  " in stream.drawings()[-1]
+    assert "loss 3  eval 3.12%  " in stream.drawings()[-1]
     clock.now += 1
     display.log({"step": 6, "eval/bit_error": 0.01})
-    assert "loss 3  eval bit error 1.00%  " in stream.drawings()[-1]
+    assert "loss 3  eval 1.00%  " in stream.drawings()[-1]
     display.close()
+
+
+def test_the_bar_fits_into_80_columns() -> None:
+    reader, writer = os.openpty()
+    fcntl.ioctl(writer, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    with os.fdopen(reader, "rb", buffering=0) as screen, os.fdopen(writer, "w") as stream:
+        display = ProgressDisplay(100_000, start_step=99_990, stream=stream)
+        sleep(0.02)  # hundreds of steps in a second, not millions
+        numbers = {"loss": 0.012345, "bit_error": 0.25, "eval/bit_error": 0.0312}
+        display.log({"step": 99_999, **numbers})
+        display.close()
+        sent = b""
+        while b"\n" not in sent:  # which ends the bar
+            sent += screen.read(10_000)
+    last = sent.decode().rstrip().split("\r")[-1]
+    assert len(last) <= 80
+    assert re.search(r"\| loss 0.01235  error 25.00%  eval 3.12%  [0-9.]+/s  ETA 00:00$", last)
 
 
 def test_a_resumed_bar_starts_where_the_run_does() -> None:

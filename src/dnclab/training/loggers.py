@@ -22,6 +22,15 @@ TRAINING_NUMBERS = ("loss", "bit_error", "error")
 EVALUATION = "eval/"
 """What the names of an evaluation's numbers begin with."""
 
+BAR_NUMBERS = {
+    "loss": "loss {:.4g}  ",
+    "bit_error": "error {:.2%}  ",
+    "error": "error {:.2%}  ",
+    "eval/bit_error": "eval {:.2%}  ",
+    "eval/error": "eval {:.2%}  ",
+}
+"""What the bar shows, when a run has it; in short, since the end of a long line is cut off."""
+
 BAR_SECONDS = 0.1
 """The bar is drawn at most this often: faster than this is not seen, and drawing takes time."""
 
@@ -142,8 +151,6 @@ class ProgressDisplay:
 class _Bar:
     """The bar of a terminal."""
 
-    SHOWN = (*TRAINING_NUMBERS, *(EVALUATION + name for name in TRAINING_NUMBERS[1:]))
-
     def __init__(self, total_steps: int, start_step: int, stream: TextIO) -> None:
         try:
             from tqdm import tqdm
@@ -159,7 +166,7 @@ class _Bar:
             miniters=1,
             smoothing=0.05,
             bar_format="{n_fmt}/{total_fmt} |{bar}| {desc}{rate_noinv_fmt}  ETA {remaining}",
-            unit=" steps",
+            unit="",
         )
         self._step = start_step
         self._latest: dict[str, float] = {}
@@ -167,7 +174,7 @@ class _Bar:
 
     def log(self, record: Mapping[str, Any]) -> None:
         self._step = record["step"]
-        for name in self.SHOWN:
+        for name in BAR_NUMBERS:
             if name in record:
                 self._latest[name] = record[name]
         if monotonic() >= self._next_drawing:
@@ -188,8 +195,12 @@ class _Bar:
             self._bar.refresh()  # the same step again, with other numbers
 
     def _describe(self) -> None:
-        numbers = [_shown(name, self._latest[name]) for name in self.SHOWN if name in self._latest]
-        self._bar.set_description_str("".join(f"{number}  " for number in numbers), refresh=False)
+        numbers = [
+            form.format(self._latest[name])
+            for name, form in BAR_NUMBERS.items()
+            if name in self._latest
+        ]
+        self._bar.set_description_str("".join(numbers), refresh=False)
 
 
 class _Lines:

@@ -1,0 +1,1 @@
+"""Other ways to compute the same sequence, faster. Arrays in, arrays out."""

@@ -12,6 +12,7 @@ ROOT = Path(dnclab.__file__).parent
 MAY_IMPORT = {
     "checks": set[str](),
     "memory": {"checks", "memory"},
+    "kernels": {"kernels"},
     "controllers": {"checks", "memory"},
     "sequences": {"checks"},
     "state": {"checks", "memory"},

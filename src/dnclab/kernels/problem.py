@@ -7,12 +7,15 @@ All arrays are C-contiguous and of one dtype, float32 or float64.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.floating]
+
+CACHE_LINE = 64
+"""Bytes that come from memory together."""
 
 
 class Problem(NamedTuple):
@@ -70,7 +73,8 @@ class Weights(NamedTuple):
 
 class States(NamedTuple):
     """The state of every sample, and in the same form its gradient. Without an LSTM hidden and
-    cell are [B, 0]."""
+    cell are [B, 0].
+    """
 
     hidden: Array
     """h_t [B, H]."""
@@ -90,3 +94,32 @@ class States(NamedTuple):
     """w_t^{r,i} [B, R, N]."""
     reads: Array
     """r_t^i [B, R, W]."""
+
+
+NOTHING, FOR_BACKWARD, EVERYTHING = 0, 1, 2
+"""What a forward pass keeps: for inference; for the backward pass; memory and links of every step
+too, for a trace."""
+
+
+class Options(NamedTuple):
+    """How a layout goes about it; the numbers it gives are the same but for rounding."""
+
+    threads: int
+    """How many may run at once. Results do not depend on it."""
+    exact_links: bool
+    """Rows: whether the links are rebuilt forwards from checkpoints, to the last bit, or undone
+    backwards. Lanes always rebuild."""
+    memory_segments: bool
+    """Rows: whether the memory is rebuilt forwards too, or kept of every step. Lanes rebuild."""
+    need_inputs: bool
+    """Whether the gradient of the inputs is wanted."""
+    need_initial: bool
+    """Whether the gradient of the initial state is wanted."""
+
+
+def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """An array of anything, beginning at a whole cache line, so that lanes lie in one."""
+    size = int(np.prod(shape)) * dtype.itemsize
+    raw = np.empty(size + CACHE_LINE, np.uint8)
+    start = -raw.ctypes.data % CACHE_LINE
+    return raw[start : start + size].view(dtype).reshape(shape)

@@ -4,12 +4,12 @@ A :class:`LanesType` value is an LLVM vector, so that kernels written in Python 
 vector instructions. How many numbers it holds follows from the processor alone: 64 bytes where
 registers are that wide, else 32. Functions of this file work inside ``numba.njit`` only:
 
-- ``pointer(array)`` is where an array begins, ``advance(p, i)`` is i lanes further on, ``skip(p, i)``
-  i numbers; kernels pass pointers, for passing array objects costs more than the work on them;
-- ``load(p, i)``, ``store(p, i, x)``: the i-th lanes; ``load_at`` and ``store_at``: from the i-th number
-  on; ``get``, ``put``: the i-th number; ``spread(p, i)``: the i-th number in all lanes;
-- ``+ - * /`` between lanes, and between lanes and numbers; ``exp``, ``log``, ``sqrt``, ``sigmoid``, ...;
-- ``where_less(a, b, x, y)``: x in the lanes where a < b, else y; false where either is not a number.
+- ``pointer(array)`` is where an array begins, ``advance(p, i)`` is i lanes further on,
+  ``skip(p, i)`` i numbers; kernels pass pointers, for an array costs more than the work on it;
+- ``load(p, i)``, ``store(p, i, x)``: the i-th lanes; ``load_at`` and ``store_at``: from the i-th
+  number on; ``get``, ``put``: the i-th number; ``spread(p, i)``: the i-th number in all lanes;
+- ``+ - * /`` between lanes, and between lanes and numbers; ``exp``, ``log``, ``sqrt``, ``sigmoid``;
+- ``where_less(a, b, x, y)``: x in the lanes where a < b, else y; false where either is no number.
 
 A NaN goes in and comes out: nothing here assumes that there are none.
 """
@@ -205,7 +205,8 @@ def spread(context: Any, pointer: Any, index: Any) -> Any:
     lanes = _lanes_behind(pointer)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        where = _address(builder, lanes, *arguments, 1, _float(lanes.element))
+        start, index = arguments
+        where = _address(builder, lanes, start, index, 1, _float(lanes.element))
         number = builder.load(where)
         number.align = lanes.element.bitwidth // 8
         return _splat(builder, lanes, number)
@@ -218,8 +219,9 @@ def _moving(in_lanes: bool) -> Callable[[Any, Any, Any], Any]:
         lanes = _lanes_behind(pointer)
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            start, index = arguments
             numbers = lanes.count if in_lanes else 1
-            moved = _address(builder, lanes, *arguments, numbers, _float(lanes.element))
+            moved = _address(builder, lanes, start, index, numbers, _float(lanes.element))
             return builder.bitcast(moved, context.get_value_type(pointer))
 
         return pointer(pointer, types.intp), generate

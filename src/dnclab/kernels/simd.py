@@ -11,7 +11,8 @@ registers are that wide, else 32. Functions of this file work inside ``numba.nji
 - ``+ - * /`` between lanes, and between lanes and numbers; ``exp``, ``log``, ``sqrt``, ``sigmoid``;
 - ``where_less(a, b, x, y)``: x in the lanes where a < b, else y; false where either is no number.
 
-A NaN goes in and comes out: nothing here assumes that there are none.
+A NaN goes in and comes out: nothing here assumes that there are none. Nothing is rounded otherwise
+than it is written: a product and a sum become one instruction where ``fused`` says so.
 """
 
 from __future__ import annotations
@@ -305,8 +306,6 @@ def total(context: Any, lanes: LanesType) -> Any:
 
 # --- arithmetic ----------------------------------------------------------------------------------
 
-_FUSE = ("contract",)  # a product and a sum may become one instruction that rounds once
-
 
 def _register(operation: Any, instruction: str) -> None:
     """An operator between lanes, and between lanes and numbers."""
@@ -332,7 +331,7 @@ def _register(operation: Any, instruction: str) -> None:
             else _splat(builder, lanes, context.cast(builder, value, kind, lanes.element))
             for value, kind in zip(arguments, signature.args, strict=True)
         )
-        return getattr(builder, instruction)(left, right, flags=_FUSE)
+        return getattr(builder, instruction)(left, right)
 
     for left, right in (
         (LanesType, LanesType),

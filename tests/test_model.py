@@ -86,7 +86,7 @@ def test_one_step_by_hand(generator: torch.Generator) -> None:
 
 
 def test_reads_of_the_last_step_reach_the_controller() -> None:
-    model = small()
+    model = small(backend="reference")
     state = model.initial_state(1)
     reads = torch.randn(1, 2, 4, dtype=F64, requires_grad=True)
     state = state._replace(memory=state.memory._replace(reads=reads))
@@ -455,8 +455,26 @@ def test_a_trace_has_the_parts_of_its_variant(variant: str) -> None:
 
 
 @pytest.mark.parametrize("variant", SWITCHES)
+def test_a_fused_trace_is_a_record(variant: str) -> None:
+    model = small(variant=variant, backend="fused")
+    start = used(model, 3)
+    x = torch.randn(6, 3, 3, dtype=F64)
+    y, state = model(x, start)
+    trace = model.trace(x, start)
+    assert torch.equal(trace.output, y)
+    assert_same(trace.state, state)
+    expected = model.with_backend("reference").trace(x, start)
+    for name, values, right in zip(trace._fields, trace, expected, strict=True):
+        if right is None:
+            assert values is None, name
+        elif name != "state":
+            assert_close(values, right)
+            assert not values.requires_grad
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_tracing_changes_nothing(variant: str) -> None:
-    model = small(variant=variant)
+    model = small(variant=variant, backend="reference")
     start = used(model, 3)
     x = torch.randn(6, 3, 3, dtype=F64, requires_grad=True)
     y, state = model(x, start)

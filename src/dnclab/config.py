@@ -10,8 +10,14 @@ from dnclab.memory.types import MemoryConfig
 VARIANTS = ("dnc", "dnc-d", "dnc-s", "dnc-m", "dnc-ds", "dnc-ms", "dnc-md", "dnc-mds")
 """The paper's names: M masks look-ups, D wipes freed cells, S sharpens what the links give."""
 
-BACKENDS = ("auto", "reference")
-"""The ways to compute the memory."""
+BACKENDS = ("auto", "reference", "fused")
+"""The ways to compute a sequence: plain PyTorch, kernels for the CPU, or what fits."""
+
+LAYOUTS = ("auto", "lanes", "rows")
+"""What the kernels have in the lanes of the processor: samples, or the cells of one sample."""
+
+REBUILDS = ("auto", "exact", "inverse")
+"""How the kernels get the links of earlier steps again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +52,12 @@ class DNCConfig:
     """Whether sequences come as [batch, time, ...] instead of [time, batch, ...]."""
     backend: str = "auto"
     """One of BACKENDS."""
+    layout: str = "auto"
+    """One of LAYOUTS."""
+    rebuild_links: str = "auto"
+    """One of REBUILDS."""
+    rebuild_memory: bool = False
+    """Whether kernels in rows compute the memory of earlier steps again instead of keeping it."""
 
     def __post_init__(self) -> None:
         for name in ("input_size", "output_size", "hidden_size", "num_layers"):
@@ -55,6 +67,9 @@ class DNCConfig:
         check_flag("batch_first", self.batch_first)
         check_choice("variant", self.variant, VARIANTS)
         check_choice("backend", self.backend, BACKENDS)
+        check_choice("layout", self.layout, LAYOUTS)
+        check_choice("rebuild_links", self.rebuild_links, REBUILDS)
+        check_flag("rebuild_memory", self.rebuild_memory)
         _ = self.memory  # refuses what a memory refuses
 
     @property

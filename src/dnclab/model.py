@@ -6,6 +6,7 @@ import copy
 import os
 from collections.abc import Callable
 from dataclasses import asdict, fields, replace
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 from torch.utils import _pytree as pytree
 
-from dnclab import pretrained
+from dnclab import fused, pretrained
 from dnclab.checks import (
     check_choice,
     check_device,
@@ -34,7 +35,7 @@ from dnclab.controllers import (
 from dnclab.memory import reference
 from dnclab.memory.interface import interface_size, interface_slices
 from dnclab.memory.types import Addressing, Interface
-from dnclab.sequences import Layout, split
+from dnclab.sequences import Layout, layout_of
 from dnclab.state import DNCState, Trace
 
 ControllerChoice = str | nn.Module | Callable[[int, int], nn.Module]
@@ -84,7 +85,16 @@ class DNC(nn.Module):
         usage_gradient: True gives the usage its full gradient; False stops it at the previous write
             weighting, as in the authors' implementation.
         batch_first: sequences are [batch, time, ...].
-        backend: how the memory is computed: ``"auto"`` or ``"reference"``.
+        backend: how a sequence is computed: ``"reference"`` is plain PyTorch; ``"fused"`` kernels
+            for the CPU, many times as fast, which raise for what they do not know (controllers of
+            your own or of several layers, other devices, gradients of gradients); ``"auto"`` the
+            kernels where they can, else the reference: :attr:`backend_reason` says why.
+        layout: of the kernels: ``"lanes"``, ``"rows"``, or ``"auto"`` by the number of cells and
+            samples.
+        rebuild_links: how the kernels have the links of earlier steps again on the way back:
+            ``"exact"``, computed forwards from some that are kept; ``"inverse"``, undone backwards,
+            which is faster and rounds; ``"auto"``: inverse from 128 cells on.
+        rebuild_memory: True halves the room that long sequences take in rows, and takes longer.
         device, dtype: where and in what precision the parameters are. The memory itself is kept in
             at least float32.
     """
@@ -126,6 +136,9 @@ class DNC(nn.Module):
         usage_gradient: bool = False,
         batch_first: bool = False,
         backend: str = "auto",
+        layout: str = "auto",
+        rebuild_links: str = "auto",
+        rebuild_memory: bool = False,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -147,6 +160,9 @@ class DNC(nn.Module):
             usage_gradient=usage_gradient,
             batch_first=batch_first,
             backend=backend,
+            layout=layout,
+            rebuild_links=rebuild_links,
+            rebuild_memory=rebuild_memory,
         )
         self.memory_config = self.config.memory
         read_size = read_heads * word_size
@@ -197,13 +213,28 @@ class DNC(nn.Module):
 
         The two share their parameters and submodules: training one trains the other.
         """
+        return self._with(cells=cells)
+
+    def with_backend(self, backend: str, **options: Any) -> DNC:
+        """This model computed in another way: any of the options that do not change its parameters.
+
+        The two share their parameters and submodules, as those of :meth:`with_cells` do.
+        """
+        return self._with(backend=backend, **options)
+
+    def _with(self, **changes: Any) -> DNC:
         other = copy.copy(self)
         for name, value in vars(other).items():
             if isinstance(value, dict):  # the tables of submodules, hooks and the like are its own
                 setattr(other, name, value.copy())
-        other.config = replace(self.config, cells=cells)
+        other.config = replace(self.config, **changes)
         other.memory_config = other.config.memory
         return other
+
+    @property
+    def backend_reason(self) -> str:
+        """Which backend a plain call uses, and why."""
+        return fused.choose(self).reason
 
     # --- running -------------------------------------------------------------------------------
 
@@ -224,17 +255,45 @@ class DNC(nn.Module):
     def _forward(
         self, inputs: Tensor | PackedSequence, state: DNCState | None
     ) -> tuple[Tensor | PackedSequence, DNCState]:
+        layout, state = self._enter(inputs, state)
+        kernel = self._kernel(layout, inputs, state)
+        if kernel is not None:
+            if torch.compiler.is_compiling():
+                uncompiled: tuple[Tensor | PackedSequence, DNCState]
+                uncompiled = torch.compiler.disable(self._forward_fused)(
+                    kernel, layout, inputs, state
+                )
+                return uncompiled
+            return self._forward_fused(kernel, layout, inputs, state)
         outputs: list[Tensor] = []
-        layout, state = self._run(inputs, state, lambda step: outputs.append(step.output))
+        state = self._run(layout, inputs, state, lambda step: outputs.append(step.output))
         return layout.join(outputs), state
+
+    def _forward_fused(
+        self, kernel: ModuleType, layout: Layout, inputs: object, state: DNCState
+    ) -> tuple[Tensor | PackedSequence, DNCState]:
+        from dnclab.kernels import sequence
+
+        padded, lengths = layout.padded(inputs)
+        outputs, *final = sequence.run(
+            fused.call_of(self, kernel, lengths),
+            padded,
+            fused.weights_of(self),
+            fused.split_state(state),
+        )
+        return layout.from_padded(outputs), fused.join_state(self, final).map(layout.leave())
 
     def trace(self, inputs: Tensor | PackedSequence, state: DNCState | None = None) -> Trace:
         """Run over a sequence and return all that happened inside: see :class:`Trace`.
 
-        The numbers are those of ``forward``, gradients included; use ``torch.no_grad()`` to look
-        only. A ``PackedSequence`` comes back padded with zeros. The links alone take time · batch ·
-        cells² numbers.
+        The numbers are those of ``forward``. From the reference (``backend="reference"``) they have
+        gradients; from the fused kernels they are a record without. A ``PackedSequence`` comes back
+        padded with zeros. The links alone take time · batch · cells² numbers.
         """
+        layout, state = self._enter(inputs, state)
+        kernel = self._kernel(layout, inputs, state)
+        if kernel is not None:
+            return self._trace_fused(kernel, layout, inputs, state)
         steps: list[dict[str, Tensor | None]] = []
 
         def record(step: _Step) -> None:
@@ -248,27 +307,59 @@ class DNC(nn.Module):
                 }
             )
 
-        layout, state = self._run(inputs, state, record)
+        state = self._run(layout, inputs, state, record)
         over_time: dict[str, Any] = {}
         for name in steps[0]:
             values = [value for step in steps if (value := step[name]) is not None]
             over_time[name] = layout.join_padded(values) if values else None
         return Trace(**over_time, state=state)
 
-    def _run(
-        self, inputs: object, state: DNCState | None, visit: Callable[[_Step], object]
-    ) -> tuple[Layout, DNCState]:
-        steps, layout = split(inputs, self.config.input_size, batch_first=self.config.batch_first)
-        self._check_inputs(steps[0])
+    @torch.no_grad()
+    def _trace_fused(
+        self, kernel: ModuleType, layout: Layout, inputs: object, state: DNCState
+    ) -> Trace:
+        from dnclab.kernels import sequence
+
+        padded, lengths = layout.padded(inputs)
+        outputs, final, steps = sequence.trace(
+            fused.call_of(self, kernel, lengths),
+            padded,
+            fused.weights_of(self),
+            fused.split_state(state),
+        )
+        parts: dict[str, Any] = {
+            name: None if values is None else layout.show_padded(values)
+            for name, values in (
+                {"output": outputs}
+                | fused.parts_of_trace(self, steps, state.memory.read_weightings)
+            ).items()
+        }
+        return Trace(**parts, state=fused.join_state(self, final).map(layout.leave()))
+
+    def _enter(self, inputs: object, state: DNCState | None) -> tuple[Layout, DNCState]:
+        """The form of the inputs, and the state before them in the order of the steps."""
+        layout = layout_of(inputs, self.config.input_size, batch_first=self.config.batch_first)
+        self._check_inputs(layout.values(inputs))
         if state is None:
             state = self.initial_state(layout.batch_size)
         else:
             self._check_state(state, layout)
-        state = state.map(layout.enter())
+        return layout, state.map(layout.enter())
 
+    def _kernel(self, layout: Layout, inputs: object, state: DNCState) -> ModuleType | None:
+        """The fused kernel that computes this call; None for the reference."""
+        if self.config.backend == "reference":
+            return None
+        tensors = (layout.values(inputs), *pytree.tree_leaves(state))
+        return fused.chosen_for(self, tensors, len(state.memory.usage))
+
+    def _run(
+        self, layout: Layout, inputs: object, state: DNCState, visit: Callable[[_Step], object]
+    ) -> DNCState:
+        """The reference, step by step."""
         ended: list[DNCState] = []  # the last samples of the batch end first
-        running = len(steps[0])
-        for step_inputs in steps:
+        running = len(state.memory.usage)
+        for step_inputs in layout.steps(inputs):
             if len(step_inputs) < running:
                 ended.insert(0, _samples(state, slice(len(step_inputs), running)))
                 state = _samples(state, slice(len(step_inputs)))
@@ -278,7 +369,7 @@ class DNC(nn.Module):
             visit(step)
         if ended:
             state = pytree.tree_map(lambda *parts: torch.cat(parts), state, *ended)
-        return layout, state.map(layout.leave())
+        return state.map(layout.leave())
 
     def _step(self, inputs: Tensor, state: DNCState) -> _Step:
         """One step of a batch.

@@ -1,7 +1,8 @@
 """The forms in which a sequence comes: time first, batch first, unbatched, packed.
 
-Inside, a sequence is a list of steps [B_t, X] in which samples only ever end (B_t never grows): a
-dense batch is the case in which none ends early.
+Inside, a sequence is a list of steps [B_t, X] in which samples only ever end (B_t never grows), or
+one padded tensor [T, B, X] with the samples' lengths: a dense batch is the case in which none ends
+early.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -48,6 +50,46 @@ class Layout:
             joined, _ = pad_packed_sequence(joined, batch_first=self.batch_first)
         return joined
 
+    def values(self, inputs: Any) -> Tensor:
+        """The tensor that holds the input's numbers."""
+        values: Tensor = inputs if self.packed is None else inputs.data
+        return values
+
+    def steps(self, inputs: Any) -> Sequence[Tensor]:
+        """The input as steps [B_t, X]."""
+        if self.packed is not None:
+            return torch.split(self.packed.data, self.packed.batch_sizes.tolist())
+        dense: Tensor = inputs.unsqueeze(1) if self.batch_size is None else inputs
+        return dense.unbind(1 if self.batch_first else 0)
+
+    def padded(self, inputs: Any) -> tuple[Tensor, Tensor]:
+        """The input as one tensor [T, B, X], and the length of each sample."""
+        if self.packed is not None:
+            in_order = PackedSequence(self.packed.data, self.packed.batch_sizes)
+            return pad_packed_sequence(in_order)
+        if self.batch_size is None:
+            dense: Tensor = inputs.unsqueeze(1)
+        else:
+            dense = inputs.transpose(0, 1) if self.batch_first else inputs
+        return dense, torch.full((dense.shape[1],), len(dense))
+
+    def from_padded(self, outputs: Tensor) -> Tensor | PackedSequence:
+        """One tensor [T, B, ...] → the form of the input."""
+        if self.packed is not None:
+            sizes = self.packed.batch_sizes
+            real = torch.arange(outputs.shape[1]) < sizes[:, None]
+            return self.packed._replace(data=outputs[real])
+        if self.batch_size is None:
+            return outputs.squeeze(1)
+        return outputs.transpose(0, 1).contiguous() if self.batch_first else outputs
+
+    def show_padded(self, values: Tensor) -> Tensor:
+        """The same as one tensor with a time axis; values are zero after the end of a sample."""
+        shown = self.from_padded(values)
+        if isinstance(shown, PackedSequence):
+            shown, _ = pad_packed_sequence(shown, batch_first=self.batch_first)
+        return shown
+
     def enter(self) -> Callable[[Tensor], Tensor]:
         """The change from the user's state to the order of the steps, for each of its tensors."""
         if self.batch_size is None:
@@ -67,11 +109,10 @@ class Layout:
         return lambda tensor: tensor
 
 
-def split(inputs: object, input_size: int, *, batch_first: bool) -> tuple[Sequence[Tensor], Layout]:
-    """The steps of a sequence, [B_t, X] each, and the form it came in."""
+def layout_of(inputs: object, input_size: int, *, batch_first: bool) -> Layout:
+    """The form of a sequence; anything that is none is refused."""
     if isinstance(inputs, PackedSequence):
-        sizes = _packed_sizes(inputs, input_size)
-        return torch.split(inputs.data, sizes), Layout(sizes[0], batch_first, inputs)
+        return Layout(_packed_sizes(inputs, input_size)[0], batch_first, inputs)
     if not isinstance(inputs, Tensor):
         raise TypeError(
             f"inputs: expected a tensor or a PackedSequence, got {type(inputs).__name__}"
@@ -84,9 +125,8 @@ def split(inputs: object, input_size: int, *, batch_first: bool) -> tuple[Sequen
             f"[time, input_size={input_size}], no axis empty, got {list(inputs.shape)}"
         )
     if inputs.dim() == 2:
-        return inputs.unsqueeze(1).unbind(0), Layout(None, False, None)
-    time_axis = 1 if batch_first else 0
-    return inputs.unbind(time_axis), Layout(inputs.shape[1 - time_axis], batch_first, None)
+        return Layout(None, False, None)
+    return Layout(inputs.shape[0 if batch_first else 1], batch_first, None)
 
 
 def _packed_sizes(packed: PackedSequence, input_size: int) -> list[int]:

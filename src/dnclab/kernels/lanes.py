@@ -8,7 +8,7 @@ from there, to the last bit, when the way back comes to them.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -462,7 +462,7 @@ def forward(
             outputs, final, aligned_empty((room + plan.output_rows, lanes), dtype),
         )  # fmt: skip
 
-    run_all([lambda number=number: job(number) for number in range(len(groups))], options.threads)
+    run_all([partial(job, number) for number in range(len(groups))], options.threads)
     return outputs, final, None if keep == NOTHING else groups
 
 
@@ -775,7 +775,7 @@ def backward(
             aligned_empty((room, lanes), dtype),
         )  # fmt: skip
 
-    run_all([lambda number=number: job(number) for number in range(len(tape))], options.threads)
+    run_all([partial(job, number) for number in range(len(tape))], options.threads)
     gates, controls, outputs = (sum(parts[1:], start=parts[0]) for parts in zip(*sums, strict=True))
     seen = inputs + reads + (hidden if problem.lstm else 0)
     d_weights = Weights(
@@ -812,7 +812,7 @@ def steps(problem: Problem, tape: list[Group]) -> dict[str, Array]:
 
         def put_in(
             name: str, values: Array, shape: tuple[int, ...], first: int = first,
-            count: int = count, living: Array = living,
+            count: int = count, living: Any = living,
         ) -> None:  # fmt: skip
             """values [T, numbers, lanes]"""
             if name not in found:

@@ -57,15 +57,11 @@ def parts_of(problem: Problem) -> Parts:
     word, heads = problem.word, problem.heads
     sizes = (heads * word, heads, word, 1, word, word, heads, 1, 1, 3 * heads)
     starts = [sum(sizes[:index]) for index in range(len(sizes) + 1)]
-    write_mask = starts.pop()
+    write_mask = starts[-1]
     sharpness = write_mask + word + heads * word
-    return Parts(
-        *starts,
-        write_mask=write_mask,
-        read_masks=write_mask + word,
-        sharpness=sharpness,
-        size=sharpness + 2 * heads,
-        raw_sharpness=sharpness if problem.mask else write_mask,
+    raw_sharpness = sharpness if problem.mask else write_mask
+    return Parts._make(
+        [*starts, write_mask + word, sharpness, sharpness + 2 * heads, raw_sharpness]
     )
 
 
@@ -117,7 +113,7 @@ def places_of(problem: Problem, gates: int, controls: int) -> Places:
         problem.hidden,
     )
     starts = [sum(sizes[:index]) for index in range(len(sizes) + 1)]
-    return Places(*starts, padded=padded)
+    return Places._make([*starts, padded])
 
 
 # --- the interface -------------------------------------------------------------------------------

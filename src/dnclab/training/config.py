@@ -47,7 +47,13 @@ class ModelConfig:
     embedding_size: int = 256
     """Numbers in the vector of a word; for tasks with words."""
     backend: str = "auto"
-    """How the memory is computed."""
+    """How a sequence is computed: reference, fused, or auto."""
+    layout: str = "auto"
+    """Of the fused kernels: lanes, rows, or auto."""
+    rebuild_links: str = "auto"
+    """How fused kernels get earlier links again: exact, inverse, or auto."""
+    rebuild_memory: bool = False
+    """Whether fused kernels in rows compute earlier memories again: slower, half the room."""
 
 
 @dataclass(frozen=True, kw_only=True)

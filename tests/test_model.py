@@ -472,7 +472,7 @@ def test_a_fused_trace_is_a_record(variant: str) -> None:
             assert not values.requires_grad
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", SWITCHES)
 def test_tracing_changes_nothing(variant: str) -> None:
     model = small(variant=variant, backend="reference")
     start = used(model, 3)

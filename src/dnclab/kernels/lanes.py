@@ -44,7 +44,7 @@ from dnclab.kernels.problem import (
     Weights,
     aligned_empty,
 )
-from dnclab.kernels.products import ROWS, TILE, multiply, pack, sum_outer
+from dnclab.kernels.products import COLUMNS, ROWS, multiply, pack, sum_outer
 from dnclab.kernels.simd import (
     advance,
     fill,
@@ -63,7 +63,7 @@ from dnclab.kernels.simd import (
 )
 from dnclab.kernels.threads import run_all
 
-SEGMENT_BYTES = 768 * 1024
+SEGMENT_BYTES = 1280 * 1024
 """M and L of so many steps are kept at a time on the way back: they stay in the second cache."""
 
 
@@ -106,7 +106,7 @@ def plan_of(problem: Problem) -> Plan:
         hidden_rows=round_up(problem.hidden, ROWS),
         input_rows=round_up(problem.inputs, ROWS),
         columns=columns,
-        seen=columns + TILE - 1,
+        seen=columns + COLUMNS - 1,
         reads=reads,
         parts=parts_of(problem),
         places=places_of(problem, gate_rows, control_rows),
@@ -152,7 +152,7 @@ class Group(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """Sums over a group, in whole tiles; the last column is that of the 1, the bias."""
+    """Sums over a group, in whole tiles, transposed; the last row is that of the 1, the bias."""
 
     gates: Array
     controls: Array
@@ -707,15 +707,15 @@ def _run_back(
     after = advance(seen, plan.seen + x)  # [r_t; h_t; 1]
     sum_outer(
         group.steps, d_gates, step_size, plan.gate_rows, seen, plan.seen,
-        gradients.gates.shape[1], pointer(gradients.gates),
+        gradients.gates.shape[0], pointer(gradients.gates),
     )  # fmt: skip
     sum_outer(
         group.steps, d_controls, step_size, plan.control_rows, advance(after, reads), plan.seen,
-        gradients.controls.shape[1], pointer(gradients.controls),
+        gradients.controls.shape[0], pointer(gradients.controls),
     )  # fmt: skip
     sum_outer(
         group.steps, d_said, step_size, plan.output_rows, after, plan.seen,
-        gradients.outputs.shape[1], pointer(gradients.outputs),
+        gradients.outputs.shape[0], pointer(gradients.outputs),
     )  # fmt: skip
 
 
@@ -746,7 +746,7 @@ def backward(
     sums = [
         Gradients(
             *(
-                np.empty((rows, round_up(columns, TILE)), dtype)
+                np.empty((round_up(columns, COLUMNS), rows), dtype)
                 for rows, columns in (
                     (plan.gate_rows, plan.columns),
                     (plan.control_rows, hidden + 1),
@@ -776,22 +776,26 @@ def backward(
         )  # fmt: skip
 
     run_all([partial(job, number) for number in range(len(tape))], options.threads)
-    gates, controls, outputs = (sum(parts[1:], start=parts[0]) for parts in zip(*sums, strict=True))
+    gates, controls, outputs = (sum(part[1:], start=part[0]) for part in zip(*sums, strict=True))
     seen = inputs + reads + (hidden if problem.lstm else 0)
     d_weights = Weights(
-        gates=gates[: plan.gates, :seen].copy(),
-        gates_bias=gates[: plan.gates, plan.columns - 1].copy(),
-        interface=controls[: problem.interface, :hidden].copy(),
-        interface_bias=controls[: problem.interface, hidden].copy(),
-        output=outputs[: problem.outputs, reads : reads + hidden].copy(),
-        output_bias=outputs[: problem.outputs, reads + hidden].copy(),
-        read_output=outputs[: problem.outputs, :reads].copy(),
+        gates=_transposed(gates[:seen, : plan.gates]),
+        gates_bias=gates[plan.columns - 1, : plan.gates].copy(),
+        interface=_transposed(controls[:hidden, : problem.interface]),
+        interface_bias=controls[hidden, : problem.interface].copy(),
+        output=_transposed(outputs[reads : reads + hidden, : problem.outputs]),
+        output_bias=outputs[reads + hidden, : problem.outputs].copy(),
+        read_output=_transposed(outputs[:reads, : problem.outputs]),
     )
     return (
         d_inputs if options.need_inputs else None,
         d_weights,
         d_initial if options.need_initial else None,
     )
+
+
+def _transposed(matrix: Array) -> Array:
+    return np.ascontiguousarray(matrix.T)
 
 
 # --- for the trace -------------------------------------------------------------------------------

@@ -526,6 +526,7 @@ def link_and_follow_back(
 @inner
 def write_back(
     problem: Problem,
+    padded: int,
     memory_before: Any,
     weighting: Any,
     retained: Any,
@@ -543,26 +544,36 @@ def write_back(
     for w in range(word):
         store(d_erase, w, zero)
         store(d_vector, w, zero)
-    for n in range(cells):
-        share = load(weighting, n)
-        kept = load(retained, n) if problem.dealloc else one
-        row = n * word
-        written, erased, all_of_it = zero, zero, zero
-        for w in range(word):
-            d = load(d_memory, row + w)
-            e = load(erase, w)
-            product = d * load(memory_before, row + w)
-            written = fused(d, load(vector, w), written)
-            erased = fused(product, e, erased)
-            all_of_it = all_of_it + product
-            store(d_vector, w, fused(d, share, load(d_vector, w)))
-            store(d_erase, w, load(d_erase, w) - product * kept * share)
-            store(d_memory, row + w, d * kept * (one - share * e))
-        store(d_weighting, n, load(d_weighting, n) + (written - kept * erased))
+    for n in range(0, padded, 2):
+        share0, share1 = load(weighting, n), load(weighting, n + 1)
+        kept0, kept1 = one, one
         if problem.dealloc:
-            store(d_retained, n, all_of_it - share * erased)
+            kept0, kept1 = load(retained, n), load(retained, n + 1)
+        gone0, gone1 = kept0 * share0, kept1 * share1
+        row = advance(memory_before, n * word)
+        d_row = advance(d_memory, n * word)
+        written0, erased0, all0 = zero, zero, zero
+        written1, erased1, all1 = zero, zero, zero
+        for w in range(word):
+            e, v = load(erase, w), load(vector, w)
+            d0, d1 = load(d_row, w), load(d_row, w + word)
+            product0, product1 = d0 * load(row, w), d1 * load(row, w + word)
+            written0, written1 = fused(d0, v, written0), fused(d1, v, written1)
+            erased0, erased1 = fused(product0, e, erased0), fused(product1, e, erased1)
+            all0, all1 = all0 + product0, all1 + product1
+            store(d_vector, w, fused(d1, share1, fused(d0, share0, load(d_vector, w))))
+            both = fused(product1, gone1, product0 * gone0)
+            store(d_erase, w, load(d_erase, w) - both)
+            store(d_row, w, d0 * (kept0 - gone0 * e))
+            store(d_row, w + word, d1 * (kept1 - gone1 * e))
+        store(d_weighting, n, load(d_weighting, n) + (written0 - kept0 * erased0))
+        store(d_weighting, n + 1, load(d_weighting, n + 1) + (written1 - kept1 * erased1))
+        if problem.dealloc:
+            store(d_retained, n, all0 - share0 * erased0)
+            store(d_retained, n + 1, all1 - share1 * erased1)
         else:
             store(d_retained, n, zero)
+            store(d_retained, n + 1, zero)
 
 
 @inner
@@ -675,7 +686,7 @@ def step_back(
     retained = scratch.retained
     retain(cells, padded, heads, advance(squashed, parts.free_gates), heads_before, retained)
     write_back(
-        problem, memory_before, weighting, retained,
+        problem, padded, memory_before, weighting, retained,
         advance(squashed, parts.erase), advance(squashed, parts.write_vector),
         adjoints.memory, room.weighting,
         advance(d_squashed, parts.erase), advance(d_squashed, parts.write_vector), room.retained,

@@ -285,6 +285,8 @@ def retain(
             weighting = load(heads_before, (head * PER_HEAD + WEIGHTING) * padded + n)
             kept = kept * (fill(retained, 1.0) - load(free_gates, head) * weighting)
         store(retained, n, kept)
+    for n in range(cells, padded):
+        store(retained, n, fill(retained, 1.0))
 
 
 @inner

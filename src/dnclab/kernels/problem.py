@@ -7,6 +7,7 @@ All arrays are C-contiguous and of one dtype, float32 or float64.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -119,7 +120,7 @@ class Options(NamedTuple):
 
 def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """An array of anything, beginning at a whole cache line, so that lanes lie in one."""
-    size = int(np.prod(shape)) * dtype.itemsize
+    size = math.prod(shape) * dtype.itemsize
     raw = np.empty(size + CACHE_LINE, np.uint8)
     start = -raw.ctypes.data % CACHE_LINE
     return raw[start : start + size].view(dtype).reshape(shape)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from dnclab.kernels.compiled import inner
-from dnclab.kernels.simd import fill, fused, get, load, put, spread, store, total
+from dnclab.kernels.simd import fill, fused, get, load, put, put_totals, spread, store
 
 ROWS = 8
 """Rows in a block: as many sums as a processor needs under way to be busy."""
 
-TILE = 4
-"""Rows and columns of a gradient that are summed together."""
+COLUMNS = 2
+"""Columns of a gradient that are summed together, in blocks of eight rows."""
 
 
 @inner
@@ -83,60 +83,37 @@ def sum_outer(
     columns: int,
     result: Any,
 ) -> None:
-    """result[i, j] = Σ left[i] right[j] over steps and lanes; rows and columns in whole tiles."""
-    for i in range(0, rows, TILE):
-        for j in range(0, columns, TILE):
-            a00 = fill(left, 0.0)
-            a01, a02, a03, a10, a11, a12, a13 = a00, a00, a00, a00, a00, a00, a00
-            a20, a21, a22, a23, a30, a31, a32, a33 = a00, a00, a00, a00, a00, a00, a00, a00
+    """result[j, i] = Σ left[i] right[j] over steps and lanes; rows and columns in whole tiles.
+
+    A tile is high and narrow: what is right comes from the second cache again for each row of
+    tiles, what is left stays in the first.
+    """
+    for i in range(0, rows, ROWS):
+        for j in range(0, columns, COLUMNS):
+            a0 = fill(left, 0.0)
+            a1, a2, a3, a4, a5, a6, a7 = a0, a0, a0, a0, a0, a0, a0
+            b0, b1, b2, b3, b4, b5, b6, b7 = a0, a0, a0, a0, a0, a0, a0, a0
             p, q = i, j
             for _ in range(steps):
-                r0, r1, r2, r3 = (
-                    load(right, q),
-                    load(right, q + 1),
-                    load(right, q + 2),
-                    load(right, q + 3),
-                )
-                x = load(left, p)
-                a00, a01, a02, a03 = (
-                    fused(x, r0, a00),
-                    fused(x, r1, a01),
-                    fused(x, r2, a02),
-                    fused(x, r3, a03),
-                )
-                x = load(left, p + 1)
-                a10, a11, a12, a13 = (
-                    fused(x, r0, a10),
-                    fused(x, r1, a11),
-                    fused(x, r2, a12),
-                    fused(x, r3, a13),
-                )
-                x = load(left, p + 2)
-                a20, a21, a22, a23 = (
-                    fused(x, r0, a20),
-                    fused(x, r1, a21),
-                    fused(x, r2, a22),
-                    fused(x, r3, a23),
-                )
-                x = load(left, p + 3)
-                a30, a31, a32, a33 = (
-                    fused(x, r0, a30),
-                    fused(x, r1, a31),
-                    fused(x, r2, a32),
-                    fused(x, r3, a33),
-                )
+                x, y = load(right, q), load(right, q + 1)
+                z = load(left, p)
+                a0, b0 = fused(z, x, a0), fused(z, y, b0)
+                z = load(left, p + 1)
+                a1, b1 = fused(z, x, a1), fused(z, y, b1)
+                z = load(left, p + 2)
+                a2, b2 = fused(z, x, a2), fused(z, y, b2)
+                z = load(left, p + 3)
+                a3, b3 = fused(z, x, a3), fused(z, y, b3)
+                z = load(left, p + 4)
+                a4, b4 = fused(z, x, a4), fused(z, y, b4)
+                z = load(left, p + 5)
+                a5, b5 = fused(z, x, a5), fused(z, y, b5)
+                z = load(left, p + 6)
+                a6, b6 = fused(z, x, a6), fused(z, y, b6)
+                z = load(left, p + 7)
+                a7, b7 = fused(z, x, a7), fused(z, y, b7)
                 p += left_apart
                 q += right_apart
-            place = i * columns + j
-            _put_four(result, place, a00, a01, a02, a03)
-            _put_four(result, place + columns, a10, a11, a12, a13)
-            _put_four(result, place + 2 * columns, a20, a21, a22, a23)
-            _put_four(result, place + 3 * columns, a30, a31, a32, a33)
-
-
-@inner
-def _put_four(result: Any, place: int, a: Any, b: Any, c: Any, d: Any) -> None:
-    put(result, place, total(a))
-    put(result, place + 1, total(b))
-    put(result, place + 2, total(c))
-    put(result, place + 3, total(d))
+            place = j * rows + i
+            put_totals(result, place, a0, a1, a2, a3, a4, a5, a6, a7)
+            put_totals(result, place + rows, b0, b1, b2, b3, b4, b5, b6, b7)

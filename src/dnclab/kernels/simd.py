@@ -304,6 +304,58 @@ def total(context: Any, lanes: LanesType) -> Any:
     return lanes.element(lanes), generate
 
 
+def _fold(builder: Any, left: Any, right: Any, groups: int) -> Any:
+    """Halve each of two vectors' groups of neighbours by adding; the groups of both in one."""
+    width = left.type.count
+    size = width // groups
+    index = ir.IntType(32)
+    halves = []
+    for half in range(2):
+        chosen = [
+            side * width + group * size + half * (size // 2) + number
+            for side in range(2)
+            for group in range(groups)
+            for number in range(size // 2)
+        ]
+        mask = ir.Constant(ir.VectorType(index, width), chosen)
+        halves.append(builder.shuffle_vector(left, right, mask))
+    return builder.fadd(*halves)
+
+
+@intrinsic
+def put_totals(
+    context: Any, pointer: Any, index: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any,
+    g: Any, h: Any,
+) -> Any:  # fmt: skip
+    """Write eight numbers from the `index`-th on: the sums over the lanes of a, b, ..., h."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        start, index, *vectors = arguments
+        groups = 1
+        while len(vectors) > 1 and groups < a.count:
+            vectors = [
+                _fold(builder, left, right, groups)
+                for left, right in zip(vectors[::2], vectors[1::2], strict=True)
+            ]
+            groups *= 2
+        undefined = ir.Constant(vectors[0].type, ir.Undefined)
+        number = 0
+        for vector in vectors:
+            left = vector
+            while groups < a.count:  # neighbours are still to be added
+                left = _fold(builder, left, undefined, groups)
+                groups *= 2
+            for lane in range(8 // len(vectors)):
+                where = builder.add(index, ir.Constant(index.type, number))
+                place = _address(builder, a, start, where, 1, _float(a.element))
+                of_lane = builder.extract_element(left, ir.Constant(ir.IntType(32), lane))
+                builder.store(of_lane, place).align = a.element.bitwidth // 8
+                number += 1
+        return context.get_dummy_value()
+
+    return types.void(pointer, types.intp, a, b, c, d, e, f, g, h), generate
+
+
 # --- arithmetic ----------------------------------------------------------------------------------
 
 

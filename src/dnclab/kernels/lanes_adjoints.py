@@ -539,8 +539,7 @@ def write_back(
     d_retained: Any,
 ) -> None:
     """Adjoint of writing; that of M_t becomes that of M_{t-1} in place    [D1, W2]"""
-    cells, word = problem.cells, problem.word
-    one, zero = fill(weighting, 1.0), fill(weighting, 0.0)
+    word, one, zero = problem.word, fill(weighting, 1.0), fill(weighting, 0.0)
     for w in range(word):
         store(d_erase, w, zero)
         store(d_vector, w, zero)

@@ -60,7 +60,11 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"interface_clip": -1}, ValueError, "interface_clip: expected a number above 0"),
     ({"batch_first": "no"}, TypeError, "batch_first: expected a bool"),
     ({"usage_gradient": None}, TypeError, "usage_gradient: expected a bool"),
-    ({"backend": "cuda"}, ValueError, "backend: expected one of auto, reference, fused; got 'cuda'"),
+    (
+        {"backend": "cuda"},
+        ValueError,
+        "backend: expected one of auto, reference, fused; got 'cuda'",
+    ),
     ({"backend": None}, TypeError, "backend: expected a str"),
     ({"dtype": "float32"}, TypeError, "dtype: expected one of torch.float32, .*; got float32"),
     ({"dtype": torch.int64}, TypeError, "dtype: expected one of .*; got torch.int64"),

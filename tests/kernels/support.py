@@ -166,7 +166,7 @@ def _parts(model: dnclab.DNC, state: DNCState) -> list[Tensor]:
 
 def reference(model: dnclab.DNC, case: Case) -> Results:
     """Every sample by itself through the plain model in float64, and back by autograd."""
-    model = model.double()
+    model = model.double().with_backend("reference")
     parameters = [parameter for _, parameter in sorted(_parameters(model).items())]
     names = sorted(_parameters(model))
     steps, batch = case.inputs.shape[:2]

@@ -467,7 +467,7 @@ def test_a_fused_trace_is_a_record(variant: str) -> None:
     for name, values, right in zip(trace._fields, trace, expected, strict=True):
         if right is None:
             assert values is None, name
-        elif name != "state":
+        elif isinstance(values, Tensor):
             assert_close(values, right)
             assert not values.requires_grad
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import warnings
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.func import functional_call
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from torch.utils import _pytree as pytree
 
 from dnclab import kernels
 from dnclab.controllers import FeedForwardController, LSTMController
@@ -58,24 +60,26 @@ def choose(model: DNC) -> Choice:
     return Choice(False, f"reference: {why_not}")
 
 
-def chosen_for(model: DNC, tensors: Sequence[Tensor], samples: int) -> ModuleType | None:
+def chosen_for(
+    model: DNC, inputs: Tensor, state: DNCState | None, samples: int
+) -> ModuleType | None:
     """The layout that computes this call; None for the reference."""
-    if model.config.backend == "reference":
+    asked = model.config.backend
+    if asked == "reference":
         return None
-    why_not = _obstacle_of_call(model, tensors) or _obstacle(model)
+    why_not = _obstacle_of_call(model, inputs, state) or _obstacle(model)
     if why_not is None:
         name = model.config.layout
         if name == "auto":
             name = kernels.layout_for(model.config.cells, samples)
         try:
-            dtype = model.output.weight.dtype
-            return kernels.load(name, "float32" if dtype == torch.float32 else "float64")
+            return kernels.load(name, "float32" if inputs.dtype == torch.float32 else "float64")
         except BackendUnavailable as error:
-            if model.config.backend == "fused":
+            if asked == "fused":
                 raise
             _say_once(str(error))
             return None
-    if model.config.backend == "fused":
+    if asked == "fused":
         raise BackendUnavailable(f"backend 'fused': {why_not}; available: reference")
     return None
 
@@ -89,40 +93,51 @@ def _say_once(trouble: str) -> None:
         warnings.warn(f"{trouble}; going on with the reference", RuntimeWarning, stacklevel=2)
 
 
+@cache
+def _has_numba() -> bool:
+    return importlib.util.find_spec("numba") is not None
+
+
 def _obstacle(model: DNC) -> str | None:
     """What of the model the kernels do not know."""
-    if importlib.util.find_spec("numba") is None:
+    if not _has_numba():
         return "Numba is not installed"
     controller = model.controller
     if type(controller) not in (LSTMController, FeedForwardController):
         return f"the controller is a {type(controller).__name__}"
     if model.config.num_layers != 1:
         return f"the controller has {model.config.num_layers} layers"
-    layers = (_first_layer(model), model.interface, model.output, model.read_output)
-    if any(type(layer) is not nn.Linear for layer in layers):
-        return "a linear layer has been replaced"
-    if any(_hooked(module) for module in (controller, *layers)):
-        return "a part of the model has hooks"
-    weights = weights_of(model)
-    if any(type(weight) not in (nn.Parameter, Tensor) for weight in weights):
-        return "parameters are of a type of their own"
-    device, dtype = weights[0].device, weights[0].dtype
+    device, dtype = model.output.weight.device, model.output.weight.dtype
     if device.type != "cpu":
         return f"parameters are on {device}"
     if dtype not in (torch.float32, torch.float64):
         return f"parameters are in {dtype}"
-    if any((weight.device, weight.dtype) != (device, dtype) for weight in weights):
-        return "parameters are of several precisions or devices"
+    if _hooked(controller):
+        return "a part of the model has hooks"
+    for layer in (_first_layer(model), model.interface, model.output, model.read_output):
+        if type(layer) is not nn.Linear:
+            return "a linear layer has been replaced"
+        if _hooked(layer):
+            return "a part of the model has hooks"
+        for weight in layer.parameters():
+            if type(weight) not in PLAIN:
+                return "parameters are of a type of their own"
+            if weight.dtype != dtype or weight.device != device:
+                return "parameters are of several precisions or devices"
     return None
 
 
-def _obstacle_of_call(model: DNC, tensors: Sequence[Tensor]) -> str | None:
+PLAIN = (Tensor, nn.Parameter)
+
+
+def _obstacle_of_call(model: DNC, inputs: Tensor, state: DNCState | None) -> str | None:
     """What of a call the kernels do not know."""
     if torch.compiler.is_compiling() and model.config.backend == "auto":
         return "torch.compile traces the reference"
-    if any(type(tensor) not in (Tensor, nn.Parameter) for tensor in tensors):
+    given = () if state is None else pytree.tree_leaves(state)
+    if type(inputs) not in PLAIN or any(type(tensor) not in PLAIN for tensor in given):
         return "tensors are of a type of their own"
-    if autocasts(model.output.weight.device):
+    if autocasts(inputs.device):
         return "autocast is on"
     if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
         return "torch.func or forward-mode differentiation is at work"

@@ -255,8 +255,7 @@ class DNC(nn.Module):
     def _forward(
         self, inputs: Tensor | PackedSequence, state: DNCState | None
     ) -> tuple[Tensor | PackedSequence, DNCState]:
-        layout, state = self._enter(inputs, state)
-        kernel = self._kernel(layout, inputs, state)
+        layout, state, kernel = self._enter(inputs, state)
         if kernel is not None:
             if torch.compiler.is_compiling():
                 uncompiled: tuple[Tensor | PackedSequence, DNCState]
@@ -281,7 +280,7 @@ class DNC(nn.Module):
             fused.weights_of(self),
             fused.split_state(state),
         )
-        return layout.from_padded(outputs), fused.join_state(self, final).map(layout.leave())
+        return layout.from_padded(outputs), _change(fused.join_state(self, final), layout.leave())
 
     def trace(self, inputs: Tensor | PackedSequence, state: DNCState | None = None) -> Trace:
         """Run over a sequence and return all that happened inside: see :class:`Trace`.
@@ -290,8 +289,7 @@ class DNC(nn.Module):
         gradients; from the fused kernels they are a record without. A ``PackedSequence`` comes back
         padded with zeros. The links alone take time · batch · cells² numbers.
         """
-        layout, state = self._enter(inputs, state)
-        kernel = self._kernel(layout, inputs, state)
+        layout, state, kernel = self._enter(inputs, state)
         if kernel is not None:
             return self._trace_fused(kernel, layout, inputs, state)
         steps: list[dict[str, Tensor | None]] = []
@@ -334,24 +332,23 @@ class DNC(nn.Module):
                 | fused.parts_of_trace(self, steps, state.memory.read_weightings)
             ).items()
         }
-        return Trace(**parts, state=fused.join_state(self, final).map(layout.leave()))
+        return Trace(**parts, state=_change(fused.join_state(self, final), layout.leave()))
 
-    def _enter(self, inputs: object, state: DNCState | None) -> tuple[Layout, DNCState]:
-        """The form of the inputs, and the state before them in the order of the steps."""
+    def _enter(
+        self, inputs: object, state: DNCState | None
+    ) -> tuple[Layout, DNCState, ModuleType | None]:
+        """The form of the inputs, the state before them in the order of the steps, and the fused
+        kernel that computes them (None: the reference does).
+        """
         layout = layout_of(inputs, self.config.input_size, batch_first=self.config.batch_first)
-        self._check_inputs(layout.values(inputs))
+        values = layout.values(inputs)
+        self._check_inputs(values)
+        if state is not None:
+            self._check_state(state, layout)
+        kernel = fused.chosen_for(self, values, state, layout.batch_size or 1)
         if state is None:
             state = self.initial_state(layout.batch_size)
-        else:
-            self._check_state(state, layout)
-        return layout, state.map(layout.enter())
-
-    def _kernel(self, layout: Layout, inputs: object, state: DNCState) -> ModuleType | None:
-        """The fused kernel that computes this call; None for the reference."""
-        if self.config.backend == "reference":
-            return None
-        tensors = (layout.values(inputs), *pytree.tree_leaves(state))
-        return fused.chosen_for(self, tensors, len(state.memory.usage))
+        return layout, _change(state, layout.enter()), kernel
 
     def _run(
         self, layout: Layout, inputs: object, state: DNCState, visit: Callable[[_Step], object]
@@ -369,7 +366,7 @@ class DNC(nn.Module):
             visit(step)
         if ended:
             state = pytree.tree_map(lambda *parts: torch.cat(parts), state, *ended)
-        return state.map(layout.leave())
+        return _change(state, layout.leave())
 
     def _step(self, inputs: Tensor, state: DNCState) -> _Step:
         """One step of a batch.
@@ -488,6 +485,10 @@ def _call_controller(controller: nn.Module, seen: Tensor, state: Any) -> tuple[T
 
 def _without_batch(state: Any) -> Any:
     return pytree.tree_map_only(Tensor, lambda tensor: tensor.squeeze(0), state)
+
+
+def _change(state: DNCState, change: Callable[[Tensor], Tensor] | None) -> DNCState:
+    return state if change is None else state.map(change)
 
 
 def _samples(state: DNCState, which: slice) -> DNCState:

@@ -90,23 +90,26 @@ class Layout:
             shown, _ = pad_packed_sequence(shown, batch_first=self.batch_first)
         return shown
 
-    def enter(self) -> Callable[[Tensor], Tensor]:
-        """The change from the user's state to the order of the steps, for each of its tensors."""
+    def enter(self) -> Callable[[Tensor], Tensor] | None:
+        """The change from the user's state to the order of the steps, for each of its tensors.
+
+        None where there is nothing to change.
+        """
         if self.batch_size is None:
             return lambda tensor: tensor.unsqueeze(0)
         if self.packed is not None and self.packed.sorted_indices is not None:
             order = self.packed.sorted_indices
             return lambda tensor: tensor.index_select(0, order)
-        return lambda tensor: tensor
+        return None
 
-    def leave(self) -> Callable[[Tensor], Tensor]:
+    def leave(self) -> Callable[[Tensor], Tensor] | None:
         """The way back."""
         if self.batch_size is None:
             return lambda tensor: tensor.squeeze(0)
         if self.packed is not None and self.packed.unsorted_indices is not None:
             order = self.packed.unsorted_indices
             return lambda tensor: tensor.index_select(0, order)
-        return lambda tensor: tensor
+        return None
 
 
 def layout_of(inputs: object, input_size: int, *, batch_first: bool) -> Layout:

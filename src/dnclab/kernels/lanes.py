@@ -141,7 +141,7 @@ class Group(NamedTuple):
     lengths: Array
     """Of the sample in each lane; 0 where there is none. As floats."""
     records: Array
-    """[T+1, record]; the first one holds the initial state."""
+    """[T+1, record]; the first one holds the initial state. Two of them without a way back."""
     seen: Array
     """[T+1, seen]."""
     memory: Array
@@ -441,9 +441,12 @@ def forward(
     steps, samples, _ = inputs.shape
     lanes = lanes_of(dtype)
     packed = Forward(
-        aligned_empty((plan.gate_rows * plan.columns,), dtype),
-        aligned_empty((plan.control_rows * (problem.hidden + 1),), dtype),
-        aligned_empty((plan.output_rows * (plan.reads + problem.hidden + 1),), dtype),
+        *aligned_empty(
+            dtype,
+            (plan.gate_rows * plan.columns,),
+            (plan.control_rows * (problem.hidden + 1),),
+            (plan.output_rows * (plan.reads + problem.hidden + 1),),
+        )
     )
     _pack_forward(problem, plan, weights, packed)
     ragged = bool((lengths != steps).any())
@@ -459,7 +462,7 @@ def forward(
     def job(number: int) -> None:
         _run_forward(
             problem, plan, packed, groups[number], number * lanes, keep, inputs, initial,
-            outputs, final, aligned_empty((room + plan.output_rows, lanes), dtype),
+            outputs, final, *aligned_empty(dtype, (room + plan.output_rows, lanes)),
         )  # fmt: skip
 
     run_all([partial(job, number) for number in range(len(groups))], options.threads)
@@ -478,15 +481,14 @@ def _make_group(
     slots = 2 if keep == NOTHING else steps + 1
     living = np.zeros((lanes,), dtype)
     living[: len(lengths)] = lengths
-    return Group(
-        steps=steps,
-        lengths=living,
-        records=aligned_empty((slots, plan.places.size, lanes), dtype),
-        seen=aligned_empty((slots, plan.seen, lanes), dtype),
-        memory=aligned_empty((kept, memory, lanes), dtype),
-        links=aligned_empty((kept, links, lanes), dtype),
-        segment=segment,
+    arrays = aligned_empty(
+        dtype,
+        (slots, plan.places.size, lanes),
+        (slots, plan.seen, lanes),
+        (kept, memory, lanes),
+        (kept, links, lanes),
     )
+    return Group(steps, living, *arrays, segment)
 
 
 # --- backwards -----------------------------------------------------------------------------------
@@ -733,10 +735,13 @@ def backward(
     lanes = lanes_of(dtype)
     hidden, reads, inputs = problem.hidden, plan.reads, problem.inputs
     packed = Back(
-        aligned_empty((plan.state_rows * plan.gates,), dtype),
-        aligned_empty((plan.input_rows * plan.gates,), dtype),
-        aligned_empty((plan.hidden_rows * problem.interface,), dtype),
-        aligned_empty((plan.state_rows * problem.outputs,), dtype),
+        *aligned_empty(
+            dtype,
+            (plan.state_rows * plan.gates,),
+            (plan.input_rows * plan.gates,),
+            (plan.hidden_rows * problem.interface,),
+            (plan.state_rows * problem.outputs,),
+        )
     )
     _pack_back(problem, plan, weights, packed)
     d_inputs = np.zeros((steps, samples, inputs if options.need_inputs else 0), dtype)
@@ -770,9 +775,12 @@ def backward(
         _run_back(
             problem, plan, packed, group, number * lanes, options.need_inputs,
             options.need_initial, d_outputs, d_final, d_inputs, d_initial, sums[number],
-            aligned_empty((group.steps, products, lanes), dtype),
-            aligned_empty((group.segment + 1, slot, lanes), dtype),
-            aligned_empty((room, lanes), dtype),
+            *aligned_empty(
+                dtype,
+                (group.steps, products, lanes),
+                (group.segment + 1, slot, lanes),
+                (room, lanes),
+            ),
         )  # fmt: skip
 
     run_all([partial(job, number) for number in range(len(tape))], options.threads)

@@ -118,9 +118,13 @@ class Options(NamedTuple):
     """Whether the gradient of the initial state is wanted."""
 
 
-def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """An array of anything, beginning at a whole cache line, so that lanes lie in one."""
-    size = math.prod(shape) * dtype.itemsize
-    raw = np.empty(size + CACHE_LINE, np.uint8)
+def aligned_empty(dtype: np.dtype[Any], *shapes: tuple[int, ...]) -> list[Array]:
+    """Arrays of anything, each beginning at a whole cache line, so that lanes lie in one."""
+    sizes = [-(-math.prod(shape) * dtype.itemsize // CACHE_LINE) * CACHE_LINE for shape in shapes]
+    raw = np.empty(sum(sizes) + CACHE_LINE, np.uint8)
     start = -raw.ctypes.data % CACHE_LINE
-    return raw[start : start + size].view(dtype).reshape(shape)
+    arrays = []
+    for shape, size in zip(shapes, sizes, strict=True):
+        arrays.append(np.ndarray(shape, dtype, raw, start))
+        start += size
+    return arrays

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -56,11 +57,7 @@ def trace(
 
 
 def _forward(call: Call, tensors: Sequence[Tensor], keep: int) -> tuple[Tensor, list[Tensor], Any]:
-    inputs, *others = (_array(tensor) for tensor in tensors)
-    weights, initial = (
-        Weights(*others[: len(Weights._fields)]),
-        States(*others[-len(States._fields) :]),
-    )
+    inputs, weights, initial = _arrays(tensors)
     with denormals_flushed():
         outputs, final, tape = call.layout.forward(
             call.problem, call.options, weights, initial, inputs, call.lengths, keep
@@ -68,9 +65,13 @@ def _forward(call: Call, tensors: Sequence[Tensor], keep: int) -> tuple[Tensor, 
     return torch.from_numpy(outputs), [torch.from_numpy(part) for part in final], tape
 
 
-def _array(tensor: Tensor) -> Array:
-    array: Array = tensor.detach().contiguous().numpy()
-    return array
+def _arrays(tensors: Sequence[Tensor]) -> tuple[Array, Weights, States]:
+    """The same numbers for the kernels; no copy where they lie in order."""
+    inputs, *others = (tensor.numpy(force=True) for tensor in tensors)
+    others = [np.ascontiguousarray(array) for array in others]
+    first_state = len(Weights._fields)
+    weights, states = Weights(*others[:first_state]), States(*others[first_state:])
+    return np.ascontiguousarray(inputs), weights, states
 
 
 class _Sequence(torch.autograd.Function):
@@ -88,24 +89,24 @@ class _Sequence(torch.autograd.Function):
         wanted = ctx.needs_input_grad[1:]
         if torch.is_grad_enabled():  # a graph of the gradient is asked for
             return None, *_differentiable(call, tensors, wanted, d_results)
-        first_state = 1 + len(Weights._fields)
         options = call.options._replace(
-            need_inputs=wanted[0], need_initial=any(wanted[first_state:])
+            need_inputs=wanted[0], need_initial=any(wanted[1 + len(Weights._fields) :])
         )
-        weights = Weights(*(_array(tensor) for tensor in tensors[1:first_state]))
-        inputs, states = tensors[0], tensors[first_state:]
-        d_outputs, *d_final = d_results
+        inputs, weights, states = _arrays(tensors)
+        d_outputs, *d_final = (
+            None if d is None else np.ascontiguousarray(d.numpy(force=True)) for d in d_results
+        )
         if d_outputs is None:
-            d_outputs = inputs.new_zeros(*inputs.shape[:2], call.problem.outputs)
+            d_outputs = np.zeros((*inputs.shape[:2], call.problem.outputs), inputs.dtype)
         final = States(
             *(
-                _array(torch.zeros_like(state) if d is None else d)
+                np.zeros(state.shape, state.dtype) if d is None else d
                 for d, state in zip(d_final, states, strict=True)
             )
         )
         with denormals_flushed():
             d_inputs, d_weights, d_initial = call.layout.backward(
-                call.problem, options, weights, ctx.tape, _array(d_outputs), final
+                call.problem, options, weights, ctx.tape, d_outputs, final
             )
         given = (d_inputs, *d_weights, *(d_initial or [None] * len(states)))
         return None, *(

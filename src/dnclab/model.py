@@ -182,6 +182,21 @@ class DNC(nn.Module):
         if reset is not None:
             reset()
 
+    @classmethod
+    def from_config(
+        cls,
+        config: DNCConfig,
+        *,
+        controller: ControllerChoice | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> DNC:
+        """A new model of this description; a controller of your own has to be given again."""
+        settings = asdict(config)
+        if controller is not None:
+            settings["controller"] = controller
+        return cls(**settings, device=device, dtype=dtype)
+
     @torch.no_grad()
     def _reset_own_parameters(self) -> None:
         for linear in (self.interface, self.output, self.read_output):

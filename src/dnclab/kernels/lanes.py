@@ -481,14 +481,14 @@ def _make_group(
     slots = 2 if keep == NOTHING else steps + 1
     living = np.zeros((lanes,), dtype)
     living[: len(lengths)] = lengths
-    arrays = aligned_empty(
+    records, seen, memories, all_links = aligned_empty(
         dtype,
         (slots, plan.places.size, lanes),
         (slots, plan.seen, lanes),
         (kept, memory, lanes),
         (kept, links, lanes),
     )
-    return Group(steps, living, *arrays, segment)
+    return Group(steps, living, records, seen, memories, all_links, segment)
 
 
 # --- backwards -----------------------------------------------------------------------------------

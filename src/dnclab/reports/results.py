@@ -134,6 +134,11 @@ class RunResult:
         """The least figure of all evaluations; infinite if none was finite."""
         return min((v for v in self.evaluations[name] if v is not None), default=math.inf)
 
+    def final(self, name: str) -> float:
+        """A figure of the last evaluation; infinite if it was not finite."""
+        value = self.evaluations[name][-1]
+        return math.inf if value is None else value
+
 
 @dataclass(frozen=True)
 class Skipped:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from made_up import run_result
 
@@ -11,6 +12,7 @@ from dnclab.reports.comparisons import all_comparisons, pairs
 from dnclab.reports.results import Results, RunResult
 
 STEPS = 500_000
+SMALLER = {"name": "repeat-copy", "sizes": {"max_repeats": 2}}
 
 
 def judged(number: int, runs: Iterable[RunResult]) -> Claim:
@@ -60,6 +62,8 @@ def test_repeat_copy() -> None:
     assert claim.verdict == "does not hold"
     assert "1,000 iterations against 1,000 iterations): no" in claim.numbers
     assert judged(1, [*ours[:3], *theirs, *both[-6:]]).verdict == "not enough runs"
+    smaller = [replace(run, config={**run.config, "task": SMALLER}) for run in both]
+    assert judged(1, smaller).verdict == "not enough runs"
 
 
 def recalls(variant: str, loss: float, *, seeds: int = 6, delta: float = 0.1) -> list[RunResult]:

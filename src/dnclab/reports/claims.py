@@ -97,7 +97,7 @@ def judge(results: Results) -> list[Claim]:
 
 
 def _papers_sizes(run: RunResult) -> bool:
-    return run.config["task"]["sizes"].keys() <= NOT_SIZES
+    return set(run.config["task"]["sizes"]) <= NOT_SIZES
 
 
 def _claim(number: int, text: str, checks: Iterable[Check]) -> Claim:

@@ -45,24 +45,24 @@ def test_cells_as_people_read_them() -> None:
 
 
 def test_the_three_files_say_the_same(tmp_path: Path) -> None:
-    rows = (("a|b", Interval(0.5, 0.25, 1.0, 4), math.inf), ("c", None, 2.0))
+    rows = (("a|b", Interval(0.5, 0.25, 1.0, 4), math.inf), ("c", None, 0.1 + 0.2))
     table = Table("t", "A title", ("x", "y", "z"), rows, frozenset({(0, 1)}), "A note.")
     paths = write_table(tmp_path / "new", table)
     assert [path.name for path in paths] == ["t.md", "t.csv", "t.json"]
     assert paths[0].read_text() == (
         "**A title**\n\n| x | y | z |\n| --- | --- | --- |\n"
-        "| a\\|b | **0.5 [0.25, 1]** | never |\n| c | – | 2 |\n\nA note.\n"
+        "| a\\|b | **0.5 [0.25, 1]** | never |\n| c | – | 0.3 |\n\nA note.\n"
     )
     with paths[1].open() as file:
         lines = list(csv.reader(file))
     assert lines == [
         ["x", "y", "y low", "y high", "y count", "z"],
         ["a|b", "0.5", "0.25", "1.0", "4", "inf"],
-        ["c", "", "", "", "", "2.0"],
+        ["c", "", "", "", "", "0.3"],
     ]
     assert json.loads(paths[2].read_text())["rows"] == [
         {"x": "a|b", "y": {"value": 0.5, "low": 0.25, "high": 1.0, "count": 4}, "z": None},
-        {"x": "c", "y": None, "z": 2.0},
+        {"x": "c", "y": None, "z": 0.3},
     ]
 
 

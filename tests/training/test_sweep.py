@@ -22,6 +22,7 @@ from dnclab import runs
 from dnclab.cli import main
 from dnclab.cli.sweeps import time_span
 from dnclab.reports.recordings import load_recording
+from dnclab.runs import RunError
 from dnclab.training import sweep as sweeps
 from dnclab.training.plan import Group, make_plan
 from dnclab.training.sweep import last_record, sweep
@@ -140,8 +141,16 @@ def test_ctrl_c_saves_and_so_does_the_death_of_the_sweep(tmp_path: Path) -> None
         assert outcome["reason"] == "interrupted"
         assert outcome["step"] > steps[-1]
         steps.append(outcome["step"])
-        with runs.locked(place):  # nobody is left there
-            assert metrics_lines(place) == outcome["step"]
+        wait_until(lambda: is_free(place))  # nobody is left there
+        assert metrics_lines(place) == outcome["step"]
+
+
+def is_free(place: Path) -> bool:
+    try:
+        with runs.locked(place):
+            return True
+    except RunError:
+        return False
 
 
 def wait_for_lines(place: Path, lines: int) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from dnclab import MemoryConfig, MemoryState
+from dnclab.training.config import CourseConfig, ModelConfig, OptimiserConfig, RunConfig, TaskConfig
 
 SWITCHES = {
     "dnc": (False, False, False),
@@ -61,4 +64,33 @@ def used_state(config: MemoryConfig, batch_size: int, generator: torch.Generator
         write_weighting=weightings(batch_size, cells, generator=generator, total=0.8),
         read_weightings=weightings(batch_size, heads, cells, generator=generator, total=0.95),
         reads=torch.randn(batch_size, heads, word, generator=generator, dtype=torch.float64),
+    )
+
+
+SMALL_TASKS = {
+    "repeat-copy": TaskConfig(
+        name="repeat-copy", sizes={"bits": 3, "max_length": 3, "max_repeats": 2, "batch_size": 2}
+    ),
+    "associative-recall": TaskConfig(
+        name="associative-recall",
+        sizes={"bits": 3, "block_length": 2, "max_blocks": 3, "batch_size": 2},
+    ),
+    "key-value": TaskConfig(name="key-value", sizes={"bits": 3, "max_pairs": 3, "batch_size": 2}),
+    "key-value-one-way": TaskConfig(
+        name="key-value-one-way", sizes={"bits": 3, "max_pairs": 3, "batch_size": 2}
+    ),
+    "babi": TaskConfig(name="babi", sizes={"generated": 4, "tasks": "1+4+19"}),
+}
+"""The tasks in sizes that take no time."""
+
+
+def tiny_config(task: str = "key-value", variant: str = "dnc-mds", **course: Any) -> RunConfig:
+    """A run of six steps, a moment each."""
+    return RunConfig(
+        task=SMALL_TASKS[task],
+        model=ModelConfig(
+            variant=variant, hidden_size=8, cells=6, word_size=5, embedding_size=4, read_heads=2
+        ),
+        optimiser=OptimiserConfig(learning_rate=1e-3),
+        course=CourseConfig(**{"steps": 6, "evaluate_every": 3, "evaluation_batches": 2} | course),
     )

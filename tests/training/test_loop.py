@@ -16,13 +16,15 @@ from typing import Any
 
 import pytest
 import torch
+from support import SMALL_TASKS as TASKS
 from support import SWITCHES
+from support import tiny_config as tiny
 from torch.testing import assert_close
 
 from dnclab import runs
 from dnclab.runs import RunError
 from dnclab.training import checkpoint, loop
-from dnclab.training.config import CourseConfig, ModelConfig, OptimiserConfig, RunConfig, TaskConfig
+from dnclab.training.config import ModelConfig, OptimiserConfig, RunConfig
 from dnclab.training.loop import Learner, build_optimiser, learning_rate, train
 from dnclab.training.settings import to_dict
 from dnclab.training.tasks import WordModel, build_task
@@ -30,32 +32,6 @@ from dnclab.training.workers import Workers
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 GOLDEN = Path(__file__).parents[1] / "golden" / "losses.json"
-
-TASKS = {
-    "repeat-copy": TaskConfig(
-        name="repeat-copy", sizes={"bits": 3, "max_length": 3, "max_repeats": 2, "batch_size": 2}
-    ),
-    "associative-recall": TaskConfig(
-        name="associative-recall",
-        sizes={"bits": 3, "block_length": 2, "max_blocks": 3, "batch_size": 2},
-    ),
-    "key-value": TaskConfig(name="key-value", sizes={"bits": 3, "max_pairs": 3, "batch_size": 2}),
-    "key-value-one-way": TaskConfig(
-        name="key-value-one-way", sizes={"bits": 3, "max_pairs": 3, "batch_size": 2}
-    ),
-    "babi": TaskConfig(name="babi", sizes={"generated": 4, "tasks": "1+4+19"}),
-}
-
-
-def tiny(task: str = "key-value", variant: str = "dnc-mds", **course: Any) -> RunConfig:
-    return RunConfig(
-        task=TASKS[task],
-        model=ModelConfig(
-            variant=variant, hidden_size=8, cells=6, word_size=5, embedding_size=4, read_heads=2
-        ),
-        optimiser=OptimiserConfig(learning_rate=1e-3),
-        course=CourseConfig(**{"steps": 6, "evaluate_every": 3, "evaluation_batches": 2} | course),
-    )
 
 
 def run(folder: Path, config: RunConfig) -> list[dict[str, Any]]:

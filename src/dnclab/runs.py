@@ -3,6 +3,7 @@
     config.json        what was asked for, with `run_version`: the layout of this folder
     environment.json   what it ran on: versions, commit, machine, threads, date
     metrics.jsonl      one JSON object a line, each with its `step`
+    outcome.json       how the last session ended: absent while one is at work, or if it was killed
     checkpoints/       see dnclab.training.checkpoint
     .lock              held by the process that trains here
 
@@ -38,6 +39,7 @@ CONFIG_NAME = "config.json"
 ENVIRONMENT_NAME = "environment.json"
 SESSIONS_NAME = "sessions.jsonl"
 METRICS_NAME = "metrics.jsonl"
+OUTCOME_NAME = "outcome.json"
 CHECKPOINTS_NAME = "checkpoints"
 LOCK_NAME = ".lock"
 
@@ -345,3 +347,27 @@ def note_session(folder: Path, first: int, last: int, seconds: float) -> None:
     line = json.dumps({"first_step": first, "last_step": last, "seconds": round(seconds, 3)})
     with (folder / SESSIONS_NAME).open("a", encoding="utf-8") as file:
         file.write(line + "\n")
+
+
+def read_sessions(folder: Path) -> list[dict[str, Any]]:
+    """The sessions of a run so far; a line torn by a crash is passed over."""
+    path = folder / SESSIONS_NAME
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    return [json.loads(line) for line in lines if line.endswith("\n")]
+
+
+def write_outcome(folder: Path, step: int, reason: str) -> None:
+    """Write `outcome.json`: where a session ended, and why."""
+    write_whole(folder / OUTCOME_NAME, _json_file("outcome", {"step": step, "reason": reason}))
+
+
+def drop_outcome(folder: Path) -> None:
+    """A session begins: how the one before it ended is no longer so."""
+    (folder / OUTCOME_NAME).unlink(missing_ok=True)
+
+
+def read_outcome(folder: Path) -> dict[str, Any] | None:
+    """How the last session ended; None while one is at work, or if it was killed."""
+    return _read_object(folder, OUTCOME_NAME) if (folder / OUTCOME_NAME).exists() else None

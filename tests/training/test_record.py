@@ -15,13 +15,14 @@ from torch import nn
 
 from dnclab.model import DNC
 from dnclab.reports.recordings import (
+    RECORDING_NAME,
     REQUIRED,
     encoded,
     load_recording,
     save_recording,
 )
 from dnclab.runs import RunError
-from dnclab.training import observe, record, session
+from dnclab.training import measure, observe, record, session
 from dnclab.training.config import RunConfig
 from dnclab.training.tasks import Bitmaps, Trainable, WordModel, build_task
 
@@ -105,9 +106,11 @@ def test_words_are_recorded_as_words() -> None:
 def test_the_recording_of_a_run(tmp_path: Path) -> None:
     config = tiny_config()
     session.start(tmp_path / "run", config, quiet=True)
-    path = record.record(tmp_path / "run")
-    assert path == tmp_path / "run" / "recording.json"
-    assert load_recording(path).title == "key-value, DNC-MDS, seed 0, step 6"
+    measure.measure(tmp_path / "run")
+    assert (
+        load_recording(tmp_path / "run" / RECORDING_NAME).title
+        == "key-value, DNC-MDS, seed 0, step 6"
+    )
 
 
 def test_variants_are_recorded_with_the_same_sequence() -> None:

@@ -12,7 +12,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from dnclab.cli import babi, tasks, training
+from dnclab.cli import babi, sweeps, tasks, training
 from dnclab.cli.parsing import Parser
 
 REFUSALS = (ValueError, ModuleNotFoundError, OSError)
@@ -46,6 +46,8 @@ def build_parser() -> argparse.ArgumentParser:
     training.add_info(commands.add_parser("info", help="describe a run"))
     training.add_presets(commands.add_parser("presets", help="list the presets"))
     training.add_demo(commands.add_parser("demo", help="train a small model and draw it"))
+    sweeps.add_sweep(commands.add_parser("sweep", help="train many variants and seeds"))
+    sweeps.add_measure(commands.add_parser("measure", help="measure what trained models do"))
     tasks.add_show_task(commands.add_parser("show-task", help="print a sample of a task"))
     data = commands.add_parser("data", help="get the data of a task")
     sets = data.add_subparsers(title="data sets", required=True, metavar="NAME")

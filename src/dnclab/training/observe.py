@@ -39,6 +39,13 @@ class Observation:
     """The quantities of :class:`~dnclab.state.Trace` by name [T B ...]; those of the variant."""
 
 
+def can_observe(task: Trainable, model: nn.Module) -> bool:
+    """Whether it is known how to look into a model of a task."""
+    if isinstance(task, Bitmaps):
+        return isinstance(model, DNC)
+    return isinstance(task, Babi) and isinstance(model, WordModel)
+
+
 def observations(task: Trainable, model: nn.Module, count: int) -> Iterator[Observation]:
     """What a model does with so many held-out batches of bits, or with so many test stories."""
     if isinstance(task, Bitmaps) and isinstance(model, DNC):

@@ -1,12 +1,10 @@
-"""The recording of a run: what its best model does with one held-out sequence.
+"""Recordings: what a model does with one held-out sequence.
 
 The format is defined in :mod:`dnclab.reports.recordings`. Runs of the same task and sizes are
 recorded with the same sequence, whatever their variant and seed.
 """
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -15,14 +13,12 @@ from torch import nn
 from dnclab.model import DNC
 from dnclab.reports.recordings import (
     LINKS_BYTES,
-    RECORDING_NAME,
     Numbers,
     Recording,
-    save_recording,
 )
 from dnclab.tasks.babi.encoding import IGNORE
 from dnclab.tasks.bitmap import BitmapBatch, evaluation_set
-from dnclab.training import observe, session
+from dnclab.training import observe
 from dnclab.training.config import RunConfig
 from dnclab.training.loop import numerics
 from dnclab.training.observe import Observation
@@ -43,13 +39,6 @@ RECORDED = (
 
 SINGLE = ("write_gate", "allocation_gate", "write_strength")
 """Those with an axis of one number, which is left out."""
-
-
-def record(folder: Path) -> Path:
-    """Write ``recording.json`` into a run folder; its path."""
-    config, task, model, step = session.load(folder)
-    save_recording(folder / RECORDING_NAME, make_recording(config, task, model, step))
-    return folder / RECORDING_NAME
 
 
 def make_recording(config: RunConfig, task: Trainable, model: nn.Module, step: int) -> Recording:

@@ -63,10 +63,12 @@ def _run(folder: Path, config: RunConfig, team: Workers, quiet: bool) -> Outcome
             ]
             for logger in loggers:
                 stack.callback(logger.close)
+            runs.drop_outcome(folder)
         begun = time.perf_counter()
         outcome = train(folder, config, loggers=loggers, workers=team)
         if team.first:
             runs.note_session(folder, step, outcome.step, time.perf_counter() - begun)
+            runs.write_outcome(folder, outcome.step, outcome.reason)
             if outcome.evaluation:
                 draw(folder)
         return outcome

@@ -1,0 +1,100 @@
+"""``dnclab sweep``, ``reproduce``, ``measure``, ``collect`` and ``figures``."""
+
+# ruff: noqa: T201  # a command prints
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shlex
+from pathlib import Path
+
+from dnclab.cli.parsing import whole_number
+from dnclab.training import measure, plan
+from dnclab.training.sweep import Ended, sweep
+
+INTERRUPTED = 130
+FAILED = 1
+
+SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0}
+
+
+def add_sweep(parser: argparse.ArgumentParser) -> None:
+    """The options of ``dnclab sweep``."""
+    parser.set_defaults(run=run_sweep, command=parser.prog, refuse=parser.error)
+    parser.add_argument("preset", metavar="PRESET", help="see dnclab presets")
+    parser.add_argument(
+        "--variants", default="all", metavar="NAMES", help="all, or some as dnc,md,mds (all)"
+    )
+    add_course(parser, seeds=8)
+    parser.add_argument(
+        "--set", nargs="+", default=[], metavar="NAME=VALUE", help="as model.cells=32"
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="of the sweep (sweeps/PRESET)")
+    parser.add_argument("--dry-run", action="store_true", help="only print the plan")
+
+
+def add_course(parser: argparse.ArgumentParser, *, seeds: int | None) -> None:
+    """What sweeps have in common."""
+    parser.add_argument(
+        "--seeds",
+        type=whole_number(1),
+        default=seeds,
+        help=f"so many, from 0 ({seeds or 'as the paper'})",
+    )
+    parser.add_argument("--steps", type=whole_number(1), help="updates of each run")
+    parser.add_argument("--budget", type=time_span, metavar="TIME", help="stop after it, as 90m")
+    parser.add_argument("--jobs", type=whole_number(1), default=1, help="runs at a time (1)")
+
+
+def time_span(text: str) -> float:
+    """Seconds: ``90m``, ``1h30m``, ``45s``."""
+    parts = re.findall(r"(\d+(?:\.\d+)?)([hms])", text)
+    if not parts or "".join(map("".join, parts)) != text:
+        raise argparse.ArgumentTypeError(f"expected a time, as 90m, 1h30m or 45s, got {text!r}")
+    return sum(float(number) * SECONDS[unit] for number, unit in parts)
+
+
+def run_sweep(chosen: argparse.Namespace) -> int:
+    """Train all variants with all seeds."""
+    settings = list(chosen.set)
+    if chosen.steps is not None:
+        settings.append(f"course.steps={chosen.steps}")
+    groups = [plan.Group(variant) for variant in plan.variants_named(chosen.variants)]
+    command = f"dnclab sweep {chosen.preset} --variants {chosen.variants} --seeds {chosen.seeds}"
+    command += "" if chosen.steps is None else f" --steps {chosen.steps}"
+    command += "" if not chosen.set else f" --set {shlex.join(chosen.set)}"
+    planned = plan.make_plan(
+        chosen.preset, groups, range(chosen.seeds), settings=settings, command=command
+    )
+    folder = chosen.out or Path("sweeps") / chosen.preset
+    ended = sweep(
+        folder, planned, jobs=chosen.jobs, budget=chosen.budget, only_plan=chosen.dry_run
+    )  # fmt: skip
+    return 0 if chosen.dry_run else tell(folder, ended)
+
+
+def tell(folder: Path, ended: Ended) -> int:
+    """Say how a sweep ended; the exit code."""
+    print(f"{folder}: {ended.done} done, {len(ended.failed)} failed, {ended.left} left")
+    for name, reason in ended.failed.items():
+        print(f"failed: {name}: {reason}")
+    if ended.left:
+        print(f"stopped ({ended.reason}): the same command goes on")
+    if ended.reason == "interrupted":
+        return INTERRUPTED
+    return FAILED if ended.failed else 0
+
+
+def add_measure(parser: argparse.ArgumentParser) -> None:
+    """The options of ``dnclab measure``."""
+    parser.set_defaults(run=run_measure, command=parser.prog, refuse=parser.error)
+    parser.add_argument("folders", type=Path, nargs="+", metavar="RUN", help="run folders")
+
+
+def run_measure(chosen: argparse.Namespace) -> int:
+    """Measure and record the best models of runs; print the measures as JSON."""
+    for folder in chosen.folders:
+        print(json.dumps({"run": str(folder), **measure.measure(folder)}, indent=2))
+    return 0

@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "reports": {"reports", "runs", "tasks"},
     "training": {"checks", "controllers", "model", "reports", "runs", "state", "tasks", "training"},
     "bench": {"runs", "tasks", "training"},
-    "cli": {"bench", "cli", "runs", "tasks", "training"},
+    "cli": {"bench", "cli", "reports", "runs", "tasks", "training"},
     "__main__": {"cli"},
     "__init__": {"config", "controllers", "memory", "model", "state"},
 }

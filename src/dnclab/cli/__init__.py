@@ -12,7 +12,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from dnclab.cli import babi, sweeps, tasks, training
+from dnclab.cli import babi, reports, sweeps, tasks, training
 from dnclab.cli.parsing import Parser
 
 REFUSALS = (ValueError, ModuleNotFoundError, OSError)
@@ -48,6 +48,7 @@ def build_parser() -> argparse.ArgumentParser:
     training.add_demo(commands.add_parser("demo", help="train a small model and draw it"))
     sweeps.add_sweep(commands.add_parser("sweep", help="train many variants and seeds"))
     sweeps.add_measure(commands.add_parser("measure", help="measure what trained models do"))
+    reports.add_report(commands.add_parser("report", help="make a page on runs"))
     tasks.add_show_task(commands.add_parser("show-task", help="print a sample of a task"))
     data = commands.add_parser("data", help="get the data of a task")
     sets = data.add_subparsers(title="data sets", required=True, metavar="NAME")

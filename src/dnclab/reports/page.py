@@ -14,9 +14,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING
 
+from dnclab.reports.claims import Claim
 from dnclab.reports.recordings import Recording, encoded
+from dnclab.reports.results import Skipped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,29 +33,6 @@ LARGE_SVG = 300_000
 
 PIXELS_PER_INCH = 96
 """CSS says so."""
-
-
-class Claim(Protocol):
-    """What the paper says, and whether it is so here."""
-
-    @property
-    def text(self) -> str:
-        """The claim in a sentence."""
-
-    @property
-    def verdict(self) -> str:
-        """holds, does not hold, not enough runs."""
-
-    @property
-    def numbers(self) -> str:
-        """Why."""
-
-
-class Skipped(NamedTuple):
-    """A folder that the report leaves out."""
-
-    folder: str
-    reason: str
 
 
 @dataclass(frozen=True)

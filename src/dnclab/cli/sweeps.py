@@ -11,7 +11,17 @@ import shlex
 from pathlib import Path
 
 from dnclab.cli.parsing import whole_number
+from dnclab.reports.render import render
+from dnclab.reports.results import collect, save_results
+from dnclab.runs import RunError
 from dnclab.training import measure, plan
+from dnclab.training.reproduce import (
+    PAPER_SEEDS,
+    PARTS,
+    RESULTS_FOLDER,
+    SWEEPS_NAME,
+    reproduce,
+)
 from dnclab.training.sweep import Ended, sweep
 
 INTERRUPTED = 130
@@ -35,13 +45,13 @@ def add_sweep(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="only print the plan")
 
 
-def add_course(parser: argparse.ArgumentParser, *, seeds: int | None) -> None:
+def add_course(parser: argparse.ArgumentParser, *, seeds: int) -> None:
     """What sweeps have in common."""
     parser.add_argument(
         "--seeds",
         type=whole_number(1),
         default=seeds,
-        help=f"so many, from 0 ({seeds or 'as the paper'})",
+        help=f"so many, from 0 ({seeds})",
     )
     parser.add_argument("--steps", type=whole_number(1), help="updates of each run")
     parser.add_argument("--budget", type=time_span, metavar="TIME", help="stop after it, as 90m")
@@ -97,4 +107,87 @@ def run_measure(chosen: argparse.Namespace) -> int:
     """Measure and record the best models of runs; print the measures as JSON."""
     for folder in chosen.folders:
         print(json.dumps({"run": str(folder), **measure.measure(folder)}, indent=2))
+    return 0
+
+
+def add_reproduce(parser: argparse.ArgumentParser) -> None:
+    """The options of ``dnclab reproduce``."""
+    parser.set_defaults(run=run_reproduce, command=parser.prog, refuse=parser.error)
+    parser.add_argument("part", choices=(*PARTS, "all"), metavar="PART", help=_parts_help())
+    add_course(parser, seeds=PAPER_SEEDS)
+    parser.add_argument(
+        "--set", nargs="+", default=[], metavar="NAME=VALUE", help="as course.evaluate_every=500"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("reproduction"), metavar="DIR", help="of sweeps, results"
+    )
+    parser.add_argument(
+        "--results", type=Path, metavar="DIR", help="figures, tables, metrics (DIR/results)"
+    )
+
+
+def _parts_help() -> str:
+    return "; ".join(f"{name}: {part.shows}" for name, part in PARTS.items()) + "; or all"
+
+
+def run_reproduce(chosen: argparse.Namespace) -> int:
+    """Train a part of the paper, or all of it, and draw what there is."""
+    settings = list(chosen.set)
+    if chosen.steps is not None:
+        settings.append(f"course.steps={chosen.steps}")
+    command = f"dnclab reproduce {chosen.part} --seeds {chosen.seeds}"
+    command += "".join(f" --set {setting}" for setting in settings)
+    results = chosen.results or chosen.out / RESULTS_FOLDER
+    ended = reproduce(
+        list(PARTS) if chosen.part == "all" else [chosen.part],
+        chosen.out,
+        seeds=chosen.seeds,
+        settings=settings,
+        jobs=chosen.jobs,
+        budget=chosen.budget,
+        results=results,
+        command=command,
+    )
+    codes = [
+        tell(chosen.out / SWEEPS_NAME / PARTS[name].preset, own) for name, own in ended.items()
+    ]
+    print((results / "claims.md").read_text(encoding="utf-8"), end="")
+    print(f"figures and tables in {results}")
+    return max(codes)
+
+
+def add_collect(parser: argparse.ArgumentParser) -> None:
+    """The options of ``dnclab collect``."""
+    parser.set_defaults(run=run_collect, command=parser.prog, refuse=parser.error)
+    parser.add_argument(
+        "folders", type=Path, nargs="+", metavar="RUN", help="run folders, or folders of them"
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="of the results")
+    parser.add_argument(
+        "--unfinished", action="store_true", help="runs that have not finished as well"
+    )
+
+
+def run_collect(chosen: argparse.Namespace) -> int:
+    """Keep what figures and tables need of runs; say which were passed over."""
+    results = collect(chosen.folders, unfinished=chosen.unfinished)
+    for skipped in results.skipped:
+        print(f"skipped: {skipped.name}: {skipped.reason}")
+    if not results.runs:
+        raise RunError("RUN: expected at least one run that can be used, got none")
+    save_results(chosen.out, results)
+    print(f"{len(results.runs)} runs in {chosen.out}; next: dnclab figures {chosen.out}")
+    return 0
+
+
+def add_figures(parser: argparse.ArgumentParser) -> None:
+    """The options of ``dnclab figures``."""
+    parser.set_defaults(run=run_figures, command=parser.prog, refuse=parser.error)
+    parser.add_argument("folder", type=Path, metavar="RESULTS", help="as docs/results")
+
+
+def run_figures(chosen: argparse.Namespace) -> int:
+    """Make all figures and tables again from what is kept of the runs."""
+    for path in render(chosen.folder):
+        print(path)
     return 0

@@ -97,15 +97,15 @@ def input_target_output(
     # A NaN says nothing, which is wrong whatever was asked.
     wrong = ((outputs > 0.5) != (targets > 0)) | np.isnan(outputs)
     steps, heights = len(inputs), [inputs.shape[1], targets.shape[1], outputs.shape[1]]
-    width = _width(steps)
+    width = figure_width(steps)
     cell = (width - 0.7) / steps
     figure = new_figure(width, max(sum(heights) * min(max(cell, 0.12), 0.2) + 1.8, 3.4))
     panels = figure.subplots(3, 1, sharex=True, height_ratios=heights)
     rows = {"input": inputs > 0, "target": targets > 0, "output": outputs}
     for axes, (name, values) in zip(panels, rows.items(), strict=True):
-        _draw_rows(axes, values.astype(float), "Greys", vmin=0, vmax=1.25)
+        draw_rows(axes, values.astype(float), "Greys", vmin=0, vmax=1.25)
         axes.set_ylabel(name)
-        _mark_above(axes, due)
+        mark_above(axes, due)
     _mark_cells(panels[2], wrong, size=min(max(cell * 72 * 0.6, 2), 6))
     panels[0].set_title(title, loc="left", pad=12)
     panels[2].set_xlabel(
@@ -137,7 +137,7 @@ def address_weightings(
     heights = [tall]
     heights += [low] * (allocation_gate is not None) + [tall] * (usage is not None)
     heights += [tall, low] * heads
-    width = _width(steps) + SIDE
+    width = figure_width(steps) + SIDE
     figure = new_figure(width, sum(heights) + 0.25 * len(heights) + 0.8)
     grid = figure.subplots(
         len(heights),
@@ -148,24 +148,24 @@ def address_weightings(
         width_ratios=[width - SIDE, SIDE],
     )
     for axes, side in grid:
-        _mark_above(axes, due)
+        mark_above(axes, due)
         side.set_axis_off()
     grid[0, 0].set_title(title, loc="left", pad=12)
     grid[-1, 0].set_xlabel("step (orange bar: an answer is due)")
 
     panels = iter(grid)
-    _draw_cells(next(panels), write_weighting, BLUE, "cells written", "weight")
+    draw_cells(next(panels), write_weighting, BLUE, "cells written", "weight")
     if allocation_gate is not None:
         axes, _ = next(panels)
-        _draw_shares(axes, allocation_gate.reshape(-1, 1), {"allocation gate": "0.6"})
+        draw_shares(axes, allocation_gate.reshape(-1, 1), {"allocation gate": "0.6"})
         axes.set_ylabel("allocation\ngate")
     if usage is not None:
-        _draw_cells(next(panels), usage, "#000000", "cells in use", "usage", exponent=1)
+        draw_cells(next(panels), usage, "#000000", "cells in use", "usage", exponent=1)
     for head in range(heads):
         of_head = f"\n(head {head + 1})" if heads > 1 else ""
-        _draw_cells(next(panels), read_weightings[:, head], GREEN, f"cells read{of_head}", "weight")
+        draw_cells(next(panels), read_weightings[:, head], GREEN, f"cells read{of_head}", "weight")
         axes, side = next(panels)
-        _draw_shares(axes, read_modes[:, head], MODES)
+        draw_shares(axes, read_modes[:, head], MODES)
         axes.set_ylabel(f"read mode{of_head}")
         handles, names = axes.get_legend_handles_labels()
         side.legend(handles, names, loc="center left", frameon=False, reverse=True, handlelength=1)
@@ -189,12 +189,12 @@ def save_figure(figure: Figure, path_without_suffix: Path) -> tuple[Path, Path]:
 # --- parts of figures ----------------------------------------------------------------------------
 
 
-def _width(steps: int) -> float:
+def figure_width(steps: int) -> float:
     """Inches: at least what a title needs, at most what a screen shows without shrinking text."""
     return min(max(0.2 * steps + 0.7, 6), 12)
 
 
-def _draw_rows(axes: Axes, values: Numbers, colours: Any, **scale: Any) -> AxesImage:
+def draw_rows(axes: Axes, values: Numbers, colours: Any, **scale: Any) -> AxesImage:
     """Rows [T rows] as an image, time from left to right, the first row on top."""
     image = axes.imshow(values.T, cmap=colours, aspect="auto", interpolation="none", **scale)
     for axis, most in ((axes.xaxis, 10), (axes.yaxis, 4)):
@@ -202,7 +202,7 @@ def _draw_rows(axes: Axes, values: Numbers, colours: Any, **scale: Any) -> AxesI
     return image
 
 
-def _draw_cells(
+def draw_cells(
     panel: Sequence[Axes],
     values: Numbers,
     colour: str,
@@ -218,7 +218,7 @@ def _draw_cells(
 
     axes, side = panel
     colours = LinearSegmentedColormap.from_list(name, ["white", colour])
-    image = _draw_rows(axes, values, colours, norm=PowerNorm(exponent, vmin=0, vmax=1))
+    image = draw_rows(axes, values, colours, norm=PowerNorm(exponent, vmin=0, vmax=1))
     axes.set_ylabel(name)
     place = side.inset_axes((0.02, 0.05, 0.1, 0.9))
     ticks = [0, 0.1, 0.5, 1] if exponent < 1 else [0, 0.5, 1]
@@ -226,7 +226,7 @@ def _draw_cells(
     bar.set_label(measure)
 
 
-def _draw_shares(axes: Axes, shares: Numbers, colours: Mapping[str, str]) -> None:
+def draw_shares(axes: Axes, shares: Numbers, colours: Mapping[str, str]) -> None:
     """Shares of 1 [T K], stacked."""
     tops = shares.cumsum(axis=1)
     edges = np.arange(len(shares) + 1) - 0.5
@@ -249,7 +249,7 @@ def _spans(due: Numbers) -> list[tuple[float, float]]:
     return [(first - 0.5, last - 0.5) for first, last in changes.reshape(-1, 2).tolist()]
 
 
-def _mark_above(axes: Axes, due: Numbers) -> None:
+def mark_above(axes: Axes, due: Numbers) -> None:
     """An orange bar above the panel at the steps at which an answer is due."""
     from matplotlib.transforms import ScaledTranslation
 
@@ -273,7 +273,7 @@ def _mark_cells(axes: Axes, marked: Numbers, size: float) -> None:
     from matplotlib.colors import ListedColormap
 
     tint = np.ma.masked_array(np.ones(marked.shape), ~marked)
-    _draw_rows(axes, tint, ListedColormap([VERMILLION]), alpha=0.65)
+    draw_rows(axes, tint, ListedColormap([VERMILLION]), alpha=0.65)
     steps, bits = marked.nonzero()
     axes.scatter(steps, bits, s=size**2, marker="x", color="black", linewidths=max(size / 5, 0.7))
 

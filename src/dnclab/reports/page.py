@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from dnclab.reports.claims import Claim
 from dnclab.reports.recordings import Recording, encoded
 from dnclab.reports.results import Skipped
+from dnclab.reports.tables import Table, shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,17 +44,6 @@ class Picture:
     source: str
     width: int
     height: int
-
-
-@dataclass(frozen=True)
-class Table:
-    """Texts in rows; the first of a row names it."""
-
-    caption: str
-    header: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    best: frozenset[tuple[int, int]] = frozenset()
-    """Row and column of the cells that are set in bold."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +97,7 @@ def render(page: Page) -> str:
         style=style,
         script=script,
         policy=_policy(style, script),
+        shown=shown,
         version=version("dnclab"),
     )
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from dnclab.reports.claims import judge
-from dnclab.reports.page import Page, Table
+from dnclab.reports.page import Page, picture
 from dnclab.reports.recordings import RECORDING_NAME, Recording, load_recording
+from dnclab.reports.render import figures_of
 from dnclab.reports.results import (
     RESULTS_NAME,
     Results,
@@ -20,6 +22,7 @@ from dnclab.reports.results import (
     merged,
     run_folders,
 )
+from dnclab.reports.tables import Table, all_tables
 from dnclab.runs import RunError
 
 LISTED = 6
@@ -42,10 +45,8 @@ def make_report(
     if not results.runs:
         reasons = "; ".join(f"{own.name}: {own.reason}" for own in results.skipped)
         raise RunError(f"nothing to report: {reasons or 'no folder was given'}")
-    if players:
-        played, broken = [load_recording(recording_path(path)) for path in players], []
-    else:
-        played, broken = choose_recordings(run_folders(others), results)
+    played, broken = choose_recordings([] if players else run_folders(others), results)
+    played += [load_recording(recording_path(path)) for path in players]
     thin = (own for part in parts[1:] for own in part.recordings)
     shown = {(own.task, own.variant) for own in played}
     recordings = [*played, *(own for own in thin if (own.task, own.variant) not in shown)]
@@ -55,7 +56,8 @@ def make_report(
         skipped=[*results.skipped, *broken],
         claims=judge(results),
         recordings=recordings,
-        tables=[runs_table(task, runs) for task, runs in by_task(results)],
+        figures=[picture(figure, caption(name)) for name, figure in figures_of(results).items()],
+        tables=[table for task, _ in by_task(results) for table in all_tables(results, task)],
         configurations=[configuration_table(task, runs) for task, runs in by_task(results)],
         environments=[environment_table(results)],
     )
@@ -130,46 +132,42 @@ def _listed(texts: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(texts[:-1]), *texts[-1:]]))
 
 
+CAPTIONS = {
+    "loss": "training loss: the mean of the seeds, and two standard deviations to either side",
+    "error": "evaluation error: the mean of the seeds, and two standard deviations to either side",
+    "sequence": "what the model read, what it should have said, and what it said",
+    "masks": "the read mask at each step; the lines divide the phases of the task",
+    "links": "where the links lead, without sharpness and with it, and the read modes beside it",
+}
+"""By the end of a figure's name."""
+
+
+def caption(name: str) -> str:
+    """A figure's name in words."""
+    what, _, kind = name.rpartition("-")
+    return f"{what}, {CAPTIONS[kind]}."
+
+
 # --- tables --------------------------------------------------------------------------------------
-
-
-def runs_table(task: str, runs: Sequence[RunResult]) -> Table:
-    """A row for each run."""
-    header = ["run", "variant", "seed", "iterations", "ended", "best loss", "best error", "solved at"]
-    return Table(f"{task}: {len(runs)} runs", header, [_run_row(run) for run in runs])
-
-
-def _run_row(run: RunResult) -> list[str]:
-    error = "" if run.error_name is None else f"{run.best(run.error_name):.2%}"
-    return [
-        run.name,
-        run.label,
-        str(run.seed),
-        f"{run.step:,} of {run.steps:,}",
-        run.reason,
-        f"{run.best('loss'):.4g}",
-        error,
-        "never" if run.solved_at is None else f"{run.solved_at:,}",
-    ]
 
 
 def configuration_table(task: str, runs: Sequence[RunResult]) -> Table:
     """Each setting, with the value or the values that the runs have."""
-    return _facts(f"{task}: settings", "setting", [run.config for run in runs])
+    return _facts(f"{task}: settings", [run.config for run in runs])
 
 
 def environment_table(results: Results) -> Table:
     """What the runs ran on, and what started them."""
-    table = _facts("what the runs ran on", "", [run.environment for run in results.runs])
-    commands = [["command", command] for command in results.commands]
-    return Table(table.caption, table.header, [*commands, *table.rows])
+    table = _facts("What the runs ran on", [run.environment for run in results.runs])
+    commands = tuple(("command", command) for command in results.commands)
+    return replace(table, rows=commands + table.rows)
 
 
-def _facts(caption: str, what: str, sources: Sequence[Mapping[str, Any]]) -> Table:
+def _facts(title: str, sources: Sequence[Mapping[str, Any]]) -> Table:
     flat = [dict(_flattened(source)) for source in sources]
     names = dict.fromkeys(name for facts in flat for name in facts)
-    rows = [[name, values_in_words([facts.get(name) for facts in flat])] for name in names]
-    return Table(caption, [what, "value"], rows)
+    rows = ((name, values_in_words([facts.get(name) for facts in flat])) for name in names)
+    return Table("facts", title, ("name", "value"), tuple(rows))
 
 
 def _flattened(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:

@@ -134,6 +134,11 @@ class RunResult:
         """The least figure of all evaluations; infinite if none was finite."""
         return min((v for v in self.evaluations[name] if v is not None), default=math.inf)
 
+    def final(self, name: str) -> float:
+        """A figure of the last evaluation; infinite if it was not finite."""
+        value = self.evaluations[name][-1]
+        return math.inf if value is None else value
+
 
 @dataclass(frozen=True)
 class Skipped:
@@ -201,7 +206,7 @@ def collect(
     """
     found: list[tuple[RunResult, Path]] = []
     skipped: list[Skipped] = []
-    for folder in _run_folders(folders):
+    for folder in run_folders(folders):
         read = _run_or_reason(folder, unfinished)
         if isinstance(read, Skipped):
             skipped.append(read)
@@ -223,7 +228,8 @@ def collect(
     )
 
 
-def _run_folders(folders: Iterable[Path]) -> list[Path]:
+def run_folders(folders: Iterable[Path]) -> list[Path]:
+    """Those that are named, and those of the runs in sweeps and in folders of runs."""
     found: list[Path] = []
     for folder in folders:
         if (folder / PLAN_NAME).exists():
@@ -231,7 +237,9 @@ def _run_folders(folders: Iterable[Path]) -> list[Path]:
         elif (folder / runs.CONFIG_NAME).exists() or not folder.is_dir():
             found.append(folder)
         else:
-            found += sorted(path for path in folder.iterdir() if path.is_dir())
+            inside = sorted(path for path in folder.iterdir() if path.is_dir())
+            has_runs = any((path / runs.CONFIG_NAME).exists() for path in inside)
+            found += inside if has_runs else [folder]
     return found
 
 

@@ -52,7 +52,7 @@ class Ended:
     left: int
     """Runs that there is more to do for."""
     reason: str
-    """finished, budget, or interrupted."""
+    """finished, budget, interrupted, or only planned."""
 
 
 @dataclass
@@ -98,25 +98,30 @@ def sweep(
     """
     overview = _Overview(sys.stderr if stream is None else stream)
     deadline = math.inf if budget is None else time.monotonic() + budget
+    if only_plan:
+        course = _survey(folder, plan, jobs, overview)
+        return Ended(len(course.done), course.failed, len(course.waiting), "only planned")
     folder.mkdir(parents=True, exist_ok=True)
     with runs.locked(folder):
         save_plan(folder, extended(folder, plan))
-        for line in describe(folder, plan, jobs):
-            overview.tell(line)
-        standings = {run.name: standing(folder, run) for run in plan.runs}
-        course = _Course(
-            folder=folder,
-            plan=plan,
-            jobs=jobs,
-            waiting=[run for run in plan.runs if standings[run.name].state in ("new", "begun")],
-            done=[name for name, own in standings.items() if own.state == "done"],
-            failed={n: own.reason for n, own in standings.items() if own.state == "wrong"},
-        )
-        if only_plan:
-            course.left = len(course.waiting)
-        else:
-            _work(course, deadline, overview)
+        course = _survey(folder, plan, jobs, overview)
+        _work(course, deadline, overview)
     return Ended(len(course.done), course.failed, course.left, course.reason)
+
+
+def _survey(folder: Path, plan: Plan, jobs: int, overview: _Overview) -> _Course:
+    """Tell what there is to do."""
+    for line in describe(folder, plan, jobs):
+        overview.tell(line)
+    standings = {run.name: standing(folder, run) for run in plan.runs}
+    return _Course(
+        folder=folder,
+        plan=plan,
+        jobs=jobs,
+        waiting=[run for run in plan.runs if standings[run.name].state in ("new", "begun")],
+        done=[name for name, own in standings.items() if own.state == "done"],
+        failed={name: own.reason for name, own in standings.items() if own.state == "wrong"},
+    )
 
 
 def _work(course: _Course, deadline: float, overview: _Overview) -> None:

@@ -17,6 +17,7 @@ from dnclab.reports.results import (
     Results,
     RunResult,
     Skipped,
+    best_recordings,
     collect,
     load_results,
     merged,
@@ -45,7 +46,7 @@ def make_report(
     if not results.runs:
         reasons = "; ".join(f"{own.name}: {own.reason}" for own in results.skipped)
         raise RunError(f"nothing to report: {reasons or 'no folder was given'}")
-    played, broken = choose_recordings([] if players else run_folders(others), results)
+    played, broken = chosen_recordings([] if players else run_folders(others), results)
     played += [load_recording(recording_path(path)) for path in players]
     thin = (own for part in parts[1:] for own in part.recordings)
     shown = {(own.task, own.variant) for own in played}
@@ -53,11 +54,16 @@ def make_report(
     return Page(
         title=title(results),
         lead=lead(results),
-        skipped=[*results.skipped, *broken],
+        skipped=list(dict.fromkeys([*results.skipped, *broken])),
         claims=judge(results),
         recordings=recordings,
         figures=[picture(figure, caption(name)) for name, figure in figures_of(results).items()],
-        tables=[table for task, _ in by_task(results) for table in all_tables(results, task)],
+        tables=[
+            table
+            for task, _ in by_task(results)
+            for table in all_tables(results, task)
+            if table.rows
+        ],
         configurations=[configuration_table(task, runs) for task, runs in by_task(results)],
         environments=[environment_table(results)],
     )
@@ -80,23 +86,13 @@ def recording_path(path: Path) -> Path:
     return path / RECORDING_NAME
 
 
-def choose_recordings(
+def chosen_recordings(
     folders: Iterable[Path], results: Results
 ) -> tuple[list[Recording], list[Skipped]]:
     """For each task the recording of its run with the least loss; and those that are damaged."""
-    losses = {run.name: run.best("loss") for run in results.runs}
-    found: dict[str, Recording] = {}
-    broken: list[Skipped] = []
-    recorded = [folder for folder in folders if (folder / RECORDING_NAME).exists()]
-    for folder in sorted(recorded, key=lambda folder: losses.get(folder.name, float("inf"))):
-        if folder.name in losses:
-            try:
-                recording = load_recording(folder / RECORDING_NAME)
-            except RunError as error:
-                broken.append(Skipped(folder.name, str(error).replace(str(folder), folder.name)))
-            else:
-                found.setdefault(recording.task, recording)
-    return [found[task] for task in sorted(found)], broken
+    used = {run.name: run for run in results.runs}
+    runs = [(used[folder.name], folder) for folder in folders if folder.name in used]
+    return best_recordings([(run.task, run.best("loss"), folder) for run, folder in runs])
 
 
 # --- in words ------------------------------------------------------------------------------------

@@ -220,10 +220,11 @@ def collect(
             comparable.append((run, folder))
         else:
             skipped.append(Skipped(run.name, reason))
+    recordings, broken = _thin_recordings(comparable)
     return Results(
         runs=tuple(run for run, _ in comparable),
-        skipped=tuple(skipped),
-        recordings=_best_recordings(comparable),
+        skipped=(*skipped, *broken),
+        recordings=recordings,
         commands=() if command is None else (command,),
     )
 
@@ -334,17 +335,38 @@ def _settled(config: Config) -> dict[str, Any]:
     }
 
 
-def _best_recordings(found: Sequence[tuple[RunResult, Path]]) -> tuple[Recording, ...]:
-    """For each task and label with δ as usual the recording of its run with the least loss."""
-    chosen: dict[tuple[str, str], tuple[float, Path]] = {}
-    for run, folder in found:
-        usual = run.label == str(run.config["model"]["variant"]).upper()
-        if usual and (folder / RECORDING_NAME).exists():
-            key, loss = (run.task, run.label), run.best("loss")
-            if key not in chosen or loss < chosen[key][0]:
-                chosen[key] = (loss, folder / RECORDING_NAME)
-    recordings = (load_recording(path) for _, path in chosen.values())
-    return tuple(replace(own, arrays=_kept(own.arrays)) for own in recordings)
+def _thin_recordings(
+    found: Sequence[tuple[RunResult, Path]],
+) -> tuple[tuple[Recording, ...], list[Skipped]]:
+    """For each task and label with δ as usual the best recording, without what figures need not."""
+    usual = [
+        ((run.task, run.label), run.best("loss"), folder)
+        for run, folder in found
+        if run.label == str(run.config["model"]["variant"]).upper()
+    ]
+    best, broken = best_recordings(usual)
+    return tuple(replace(own, arrays=_kept(own.arrays)) for own in best), broken
+
+
+def best_recordings(
+    candidates: Sequence[tuple[Any, float, Path]],
+) -> tuple[list[Recording], list[Skipped]]:
+    """Of run folders with keys and losses: for each key the recording of the least loss.
+
+    Those that cannot be read are passed over, and named.
+    """
+    chosen: dict[Any, Recording] = {}
+    broken: list[Skipped] = []
+    for key, _, folder in sorted(candidates, key=lambda candidate: candidate[1]):
+        path = folder / RECORDING_NAME
+        if key not in chosen and path.exists():
+            try:
+                chosen[key] = load_recording(path)
+            except RunError as error:
+                name = f"{folder.name}/{RECORDING_NAME}"
+                broken.append(Skipped(name, str(error).removeprefix(f"{path}: ")))
+    keys = dict.fromkeys(key for key, _, _ in candidates)
+    return [chosen[key] for key in keys if key in chosen], broken
 
 
 def _kept(arrays: Mapping[str, Numbers]) -> dict[str, Numbers]:
@@ -451,13 +473,16 @@ def _load_one(folder: Path) -> Results:
         return Results(
             runs=tuple(_run_result(values, line) for line in values["runs"]),
             skipped=tuple(Skipped(**own) for own in values["skipped"]),
-            recordings=tuple(
-                load_recording(p) for p in sorted((folder / RECORDINGS_NAME).glob("*.json"))
-            ),
+            recordings=_in_order(map(load_recording, (folder / RECORDINGS_NAME).glob("*.json"))),
             commands=tuple(values["commands"]),
         )
     except (KeyError, TypeError, IndexError, AttributeError) as error:
         raise RunError(f"{path}: not as results are: {error!r}") from error
+
+
+def _in_order(recordings: Iterable[Recording]) -> tuple[Recording, ...]:
+    """As their runs are, wherever they were read from."""
+    return tuple(sorted(recordings, key=lambda own: (own.task, _order(own.variant.upper()))))
 
 
 def _run_result(values: Mapping[str, Any], line: Mapping[str, Any]) -> RunResult:

@@ -223,9 +223,10 @@ def last_record(folder: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     for line in reversed(lines):
-        record: dict[str, Any] = json.loads(line)
-        if "loss" in record:
-            return record
+        with contextlib.suppress(ValueError, TypeError):  # a damaged one is the worker's trouble
+            record: dict[str, Any] = json.loads(line)
+            if "loss" in record:
+                return record
     return None
 
 

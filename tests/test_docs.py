@@ -48,7 +48,9 @@ def save_file(block: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/tasks.md", "docs/training.md"])
+@pytest.mark.parametrize(
+    "document", ["README.md", "docs/report.md", "docs/tasks.md", "docs/training.md"]
+)
 def test_the_commands_run(
     document: str,
     tmp_path: Path,

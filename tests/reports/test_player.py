@@ -315,10 +315,11 @@ def test_gauges_say_their_numbers(opened: Callable[..., Chrome]) -> None:
     browser = opened(SMALL)
     press_slider(browser, Keys.END)
     assert step(browser) == 11
-    rows = browser.find_elements(By.CSS_SELECTOR, ".gauges tr")
     said = {
-        row.find_element(By.TAG_NAME, "th").text: row.find_element(By.CLASS_NAME, "number").text
-        for row in rows
+        item.find_element(By.CLASS_NAME, "name").text: item.find_element(
+            By.CLASS_NAME, "number"
+        ).text
+        for item in browser.find_elements(By.CSS_SELECTOR, ".gauges li")
     }
     stored = {name: array[11] for name, array in stored_arrays(SMALL).items()}
     assert said == {
@@ -511,11 +512,17 @@ def test_everything_that_can_be_used_has_a_name(opened: Callable[..., Chrome]) -
 
 
 @pytest.mark.parametrize("width", [1280, 480, 320])
-def test_nothing_sticks_out(opened: Callable[..., Chrome], width: int) -> None:
+def test_nothing_sticks_out_or_jumps(opened: Callable[..., Chrome], width: int) -> None:
     browser = opened(recording(steps=200, cells=64, word_size=32, heads=4), width=width)
     open_details(browser)
     wide = browser.execute_script("return document.documentElement.scrollWidth")
     assert wide <= width
+    tops = set()
+    for key in (Keys.HOME, Keys.END):
+        press_slider(browser, key)
+        step(browser)
+        tops.add(find(browser, "#panels").rect["y"])
+    assert len(tops) == 1
 
 
 def test_200_steps_of_64_cells(

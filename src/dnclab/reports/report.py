@@ -90,9 +90,14 @@ def chosen_recordings(
     folders: Iterable[Path], results: Results
 ) -> tuple[list[Recording], list[Skipped]]:
     """For each task the recording of its run with the least loss; and those that are damaged."""
-    used = {run.name: run for run in results.runs}
-    runs = [(used[folder.name], folder) for folder in folders if folder.name in used]
-    return best_recordings([(run.task, run.best("loss"), folder) for run, folder in runs])
+    places = {folder.name: folder for folder in folders}
+    return best_recordings(
+        [
+            (run.task, run.best("loss"), places[run.name])
+            for run in results.runs
+            if run.name in places
+        ]
+    )
 
 
 # --- in words ------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from dnclab.reports.recordings import (
     RECORDING_NAME,
     Numbers,
     Recording,
+    full_name,
     load_recording,
     save_recording,
 )
@@ -70,7 +71,7 @@ class RunResult:
     name: str
     """Its folder's."""
     config: Config
-    """As in config.json."""
+    """As in config.json, the variant by its full name."""
     environment: Config
     """As in environment.json."""
     step: int
@@ -261,6 +262,7 @@ def _read_run(folder: Path, unfinished: bool) -> RunResult:
     config, environment = runs.read_config(folder), runs.read_environment(folder)
     metrics = runs.read_metrics(folder)
     course = config["course"]
+    config["model"]["variant"] = full_name(config["model"]["variant"])
     outcome = runs.read_outcome(folder)
     step = max((record["step"] for record in metrics), default=0)
     if not unfinished and (outcome is None or outcome["reason"] == "interrupted"):

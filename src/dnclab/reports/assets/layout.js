@@ -69,16 +69,16 @@ function textFigure(player, { input, target, output }) {
 
 function stepSection(player) {
   const { recording } = player;
-  const beside = [linksFigure(player), gaugesFigure(player)].filter(Boolean);
-  const blocks = [memoryFigure(player), element("div", { class: "beside" }, ...beside)];
+  const blocks = [memoryFigure(player), linksFigure(player)].filter(Boolean);
   const where = element("span", { class: "where" });
   player.places.push(where);
   return element(
     "section",
     {},
     element("h3", {}, "At ", where),
-    element("div", { class: "blocks" }, ...blocks.filter(Boolean)),
+    element("div", { class: "blocks" }, ...blocks),
     ...(recording.arrays.links ? [] : [element("p", { class: "absent" }, "The links were not recorded.")]),
+    gaugesFigure(player),
   );
 }
 
@@ -131,25 +131,15 @@ function linksFigure(player) {
 
 /** Modes, gates and strengths as bars with their numbers. */
 function gaugesFigure(player) {
-  const rows = gauges(player.recording).map((gauge) => {
+  const items = gauges(player.recording).map((gauge) => {
     const fill = element("span", { class: "fill" });
-    const number = element("td", { class: "number" });
+    const number = element("span", { class: "number" });
     player.gauges.push({ ...gauge, fill, number });
-    return element(
-      "tr",
-      {},
-      element("th", { scope: "row" }, gauge.name),
-      element("td", { class: "gauge" }, fill),
-      number,
-    );
+    const bar = element("span", { class: "gauge" }, fill);
+    return element("li", {}, element("span", { class: "name" }, gauge.name), bar, number);
   });
   const explain = "How a read finds its cells, and how open the gates are.";
-  return element(
-    "figure",
-    { class: "block" },
-    caption("Modes and gates", explain),
-    element("table", { class: "gauges" }, element("tbody", {}, ...rows)),
-  );
+  return element("figure", {}, caption("Modes and gates", explain), element("ul", { class: "gauges" }, ...items));
 }
 
 // --- over time ---------------------------------------------------------------------------------------

@@ -179,11 +179,18 @@ def read_environment(folder: Path) -> dict[str, Any]:
 
 
 def _read_object(folder: Path, name: str) -> dict[str, Any]:
-    path = folder / name
+    try:
+        return read_object(folder / name)
+    except FileNotFoundError as error:
+        raise RunError(f"{folder}: not a run folder: it has no {name}") from error
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; FileNotFoundError if there is no file."""
     try:
         value = json.loads(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise RunError(f"{folder}: not a run folder: it has no {name}") from error
+        raise FileNotFoundError(f"{path}: no such file") from error
     except OSError as error:
         raise RunError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:

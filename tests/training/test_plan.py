@@ -54,8 +54,8 @@ def test_the_file_gives_the_plan_back(tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_text('{"plan_version": 9}')
     with pytest.raises(RunError, match="expected plan_version 1, got 9"):
         plan.load_plan(tmp_path)
-    (tmp_path / "plan.json").write_text("[]")
-    with pytest.raises(RunError, match="not a plan"):
+    (tmp_path / "plan.json").write_text('{"plan_version": 1, "runs": [3]}')
+    with pytest.raises(RunError, match="not as a plan is"):
         plan.load_plan(tmp_path)
 
 

@@ -145,7 +145,10 @@ def test_what_does_not_fit_is_refused(change: dict[str, Any], message: str, tmp_
     path.write_text("{")
     with pytest.raises(RunError, match="not JSON"):
         load_recording(path)
-    with pytest.raises(RunError, match="cannot be read"):
+    path.write_text("[]")
+    with pytest.raises(RunError, match="expected a JSON object, got list"):
+        load_recording(path)
+    with pytest.raises(FileNotFoundError):
         load_recording(tmp_path / "absent.json")
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
+import os
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -160,6 +164,33 @@ def test_the_last_record_is_read_from_the_end(tmp_path: Path) -> None:
     assert last_record(tmp_path) == {"step": 1000, "loss": 500.0}
     (tmp_path / "metrics.jsonl").write_text('{"step": 1, "loss": 2.0}\nbroken\n3\n')
     assert last_record(tmp_path) == {"step": 1, "loss": 2.0}
+
+
+def test_a_terminal_shows_the_lines_in_place() -> None:
+    """Drawn once a second, cut to the width, wiped before anything else is said."""
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 30, 0, 0))
+    with open(theirs, "w") as stream:  # noqa: PTH123  # a descriptor has no path
+        overview = sweeps._Overview(stream)
+        overview._next = 0
+        overview.show(lambda: ["first", "x" * 50])
+        overview.show(lambda: ["too soon"])
+        overview.tell("a run is done")
+        shown = ""
+        while not shown.endswith("done\r\n"):  # a terminal hands on in pieces
+            shown += os.read(ours, 1000).decode()
+    os.close(ours)
+    assert shown == f"first\r\n{'x' * 29}\r\n\x1b[2F\x1b[Ja run is done\r\n"
+
+
+def test_elsewhere_a_line_comes_now_and_then() -> None:
+    stream = io.StringIO()
+    overview = sweeps._Overview(stream)
+    overview.show(lambda: ["too soon"])
+    overview._next = 0
+    overview.show(lambda: ["1 of 2 done", "  dnc-seed0   5/10"])
+    overview.close()
+    assert stream.getvalue() == "1 of 2 done; dnc-seed0 5/10\n"
 
 
 def test_time_spans() -> None:

@@ -72,17 +72,26 @@ def run_sweep(chosen: argparse.Namespace) -> int:
     if chosen.steps is not None:
         settings.append(f"course.steps={chosen.steps}")
     groups = [plan.Group(variant) for variant in plan.variants_named(chosen.variants)]
-    command = f"dnclab sweep {chosen.preset} --variants {chosen.variants} --seeds {chosen.seeds}"
-    command += "" if chosen.steps is None else f" --steps {chosen.steps}"
-    command += "" if not chosen.set else f" --set {shlex.join(chosen.set)}"
     planned = plan.make_plan(
-        chosen.preset, groups, range(chosen.seeds), settings=settings, command=command
+        chosen.preset,
+        groups,
+        range(chosen.seeds),
+        settings=settings,
+        command=_typed(chosen, chosen.preset, "--variants", chosen.variants),
     )
     folder = chosen.out or Path("sweeps") / chosen.preset
     ended = sweep(
         folder, planned, jobs=chosen.jobs, budget=chosen.budget, only_plan=chosen.dry_run
     )  # fmt: skip
     return 0 if chosen.dry_run else tell(folder, ended)
+
+
+def _typed(chosen: argparse.Namespace, *words: str) -> str:
+    """The command as it would be typed to get the same runs."""
+    typed = [*chosen.command.split(), *words, "--seeds", str(chosen.seeds)]
+    typed += [] if chosen.steps is None else ["--steps", str(chosen.steps)]
+    typed += ["--set", *chosen.set] if chosen.set else []
+    return shlex.join(typed)
 
 
 def tell(folder: Path, ended: Ended) -> int:
@@ -135,8 +144,6 @@ def run_reproduce(chosen: argparse.Namespace) -> int:
     settings = list(chosen.set)
     if chosen.steps is not None:
         settings.append(f"course.steps={chosen.steps}")
-    command = f"dnclab reproduce {chosen.part} --seeds {chosen.seeds}"
-    command += "".join(f" --set {setting}" for setting in settings)
     results = chosen.results or chosen.out / RESULTS_FOLDER
     ended = reproduce(
         list(PARTS) if chosen.part == "all" else [chosen.part],
@@ -146,7 +153,7 @@ def run_reproduce(chosen: argparse.Namespace) -> int:
         jobs=chosen.jobs,
         budget=chosen.budget,
         results=results,
-        command=command,
+        command=_typed(chosen, chosen.part),
     )
     codes = [
         tell(chosen.out / SWEEPS_NAME / PARTS[name].preset, own) for name, own in ended.items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from dnclab.reports.comparisons import (
@@ -24,6 +24,9 @@ Verdict = Literal["holds", "does not hold", "not enough runs"]
 
 BABI_STEPS = 500_000
 """The paper compares bAbI after so many; runs that are not so far decide nothing."""
+
+NOT_SIZES = {"folder", "group_lengths"}
+"""Settings of a task that leave what is learnt as it is."""
 
 FASTER = 3.0
 """How much sooner the paper's variants get to where the DNC ends."""
@@ -52,7 +55,11 @@ class Check:
 
 
 def judge(results: Results) -> list[Claim]:
-    """The paper's five claims. One holds if all its parts do, and fails if any does."""
+    """The paper's five claims. One holds if all its parts do, and fails if any does.
+
+    Runs of a task in other sizes than the paper's decide nothing.
+    """
+    results = replace(results, runs=tuple(run for run in results.runs if _papers_sizes(run)))
     copies = results.of_task("repeat-copy")
     return [
         _claim(
@@ -87,6 +94,10 @@ def judge(results: Results) -> list[Claim]:
             _babi(results.of_task("babi")),
         ),
     ]
+
+
+def _papers_sizes(run: RunResult) -> bool:
+    return set(run.config["task"]["sizes"]) <= NOT_SIZES
 
 
 def _claim(number: int, text: str, checks: Iterable[Check]) -> Claim:

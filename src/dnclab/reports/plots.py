@@ -181,7 +181,7 @@ def forward_links(recordings: Sequence[Recording]) -> Figure:
         forwards, modes = (recording.arrays[name][:, 0] for name in ("forwards", "read_modes"))
         figures.draw_cells((upper, grid[0, -1]), forwards, figures.BLUE, "cells", "forward weight")
         figures.draw_shares(lower, modes, MODES)
-        lower.set_xlim(-0.5, recording.steps - 0.5)
+        lower.sharex(upper)
         lower.set_ylabel("read mode")
         lower.set_xlabel("step (orange bar: an answer is due)")
         for axes in column:

@@ -47,7 +47,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dnclab.runs import RunError, write_whole
+from dnclab.runs import RunError, read_object, write_whole
 
 RECORDING_VERSION = 1
 RECORDING_NAME = "recording.json"
@@ -161,13 +161,8 @@ def _packed(name: str, array: Numbers) -> dict[str, Any]:
 
 def load_recording(path: Path) -> Recording:
     """Read a file; what does not fit together is refused with the path and the reason."""
-    try:
-        values = json.loads(path.read_bytes())
-    except OSError as error:
-        raise RunError(f"{path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise RunError(f"{path}: not JSON: {error}") from error
-    found = values.get("recording_version") if isinstance(values, dict) else None
+    values = read_object(path)
+    found = values.get("recording_version")
     if found != RECORDING_VERSION:
         raise RunError(f"{path}: expected recording_version {RECORDING_VERSION}, got {found!r}")
     try:

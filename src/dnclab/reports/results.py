@@ -189,7 +189,7 @@ def read_measures(folder: Path) -> dict[str, float]:
     path = folder / MEASURES_NAME
     if not path.exists():
         return {}
-    content = _json_object(path)
+    content = runs.read_object(path)
     if content.get("measures_version") != MEASURES_VERSION:
         raise RunError(f"{path}: expected measures_version {MEASURES_VERSION}")
     return {name: float(value) for name, value in content["values"].items()}
@@ -235,7 +235,9 @@ def run_folders(folders: Iterable[Path]) -> list[Path]:
     found: list[Path] = []
     for folder in folders:
         if (folder / PLAN_NAME).exists():
-            found += [folder / str(run["name"]) for run in _json_object(folder / PLAN_NAME)["runs"]]
+            found += [
+                folder / str(run["name"]) for run in runs.read_object(folder / PLAN_NAME)["runs"]
+            ]
         elif (folder / runs.CONFIG_NAME).exists() or not folder.is_dir():
             found.append(folder)
         else:
@@ -467,7 +469,7 @@ def merged(many: Iterable[Results]) -> Results:
 
 def _load_one(folder: Path) -> Results:
     path = folder / RESULTS_NAME
-    values = _json_object(path)
+    values = runs.read_object(path)
     if values.get("results_version") != RESULTS_VERSION:
         found = values.get("results_version")
         raise RunError(f"{path}: expected results_version {RESULTS_VERSION}, got {found!r}")
@@ -503,15 +505,3 @@ def _run_result(values: Mapping[str, Any], line: Mapping[str, Any]) -> RunResult
         evaluations={name: tuple(own) for name, own in line["evaluations"].items()},
         measures=line["measures"],
     )
-
-
-def _json_object(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_bytes())
-    except OSError as error:
-        raise RunError(f"{path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise RunError(f"{path}: not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise RunError(f"{path}: expected a JSON object, got {type(value).__name__}")
-    return value

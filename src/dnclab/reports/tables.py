@@ -269,7 +269,7 @@ def _number(value: float) -> str:
 
 
 def as_csv(table: Table) -> str:
-    """All numbers in full; an interval or a spread takes several columns."""
+    """All numbers to ten digits; an interval or a spread takes several columns."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     kinds = [_parts(row[n] for row in table.rows) for n in range(len(table.columns))]
@@ -297,8 +297,13 @@ def _parts(cells: Any) -> tuple[str, ...]:
 
 def _values(cell: Cell, parts: Sequence[str]) -> list[Any]:
     if isinstance(cell, (Interval, Spread)):
-        return list(asdict(cell).values())
-    return [cell, *[None] * (len(parts) - 1)]
+        return [_digits(value) for value in asdict(cell).values()]
+    return [_digits(cell), *[None] * (len(parts) - 1)]
+
+
+def _digits(value: Any) -> Any:
+    """Ten significant digits: the last ones of a sum may depend on the processor."""
+    return float(f"{value:.10g}") if isinstance(value, float) else value
 
 
 def as_json(table: Table) -> str:
@@ -314,4 +319,4 @@ def as_json(table: Table) -> str:
 def _plain(cell: Cell) -> Any:
     if isinstance(cell, (Interval, Spread)):
         return {name: _plain(value) for name, value in asdict(cell).items()}
-    return None if isinstance(cell, float) and not math.isfinite(cell) else cell
+    return None if isinstance(cell, float) and not math.isfinite(cell) else _digits(cell)

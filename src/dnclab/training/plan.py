@@ -127,19 +127,15 @@ def save_plan(folder: Path, plan: Plan) -> None:
 def load_plan(folder: Path) -> Plan:
     """Read ``plan.json``."""
     path = folder / PLAN_NAME
+    values = runs.read_object(path)
+    version = values.get("plan_version")
+    if version != PLAN_VERSION:
+        raise RunError(f"{path}: expected plan_version {PLAN_VERSION}, got {version!r}")
     try:
-        values = json.loads(path.read_bytes())
-        version = values["plan_version"]
-        if version != PLAN_VERSION:
-            raise RunError(f"{path}: expected plan_version {PLAN_VERSION}, got {version!r}")
         planned = (PlannedRun(run["name"], run["config"]) for run in values["runs"])
         return Plan(values["command"], tuple(planned))
-    except OSError as error:
-        raise RunError(f"{path}: cannot be read: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError) as error:
-        if isinstance(error, RunError):
-            raise
-        raise RunError(f"{path}: not a plan: {error}") from error
+    except (KeyError, TypeError) as error:
+        raise RunError(f"{path}: not as a plan is: {error!r}") from error
 
 
 def extended(folder: Path, plan: Plan) -> Plan:

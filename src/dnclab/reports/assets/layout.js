@@ -94,7 +94,7 @@ function memoryFigure(player) {
   const grid = element(
     "div",
     { class: "memory" },
-    ...masks.flatMap((mask) => [label(mask.name.toLowerCase(), "mask"), plot(player, mask)]),
+    ...masks.flatMap((mask) => [label(mask.short, "mask"), plot(player, mask)]),
     ...before.map((side) => label(side.short)),
     label(`${memory.rows} cells of ${memory.columns} numbers`),
     ...after.map((side) => label(side.short)),

@@ -179,7 +179,7 @@ class Player {
   /** Mark the cell that is looked at, and say its value beside it. */
   tell() {
     const { view, step } = this.looked;
-    const { panel, mark, plot } = view;
+    const { panel, mark } = view;
     const column = panel.overTime ? (step ?? this.step) : view.column;
     mark.hidden = false;
     mark.style.left = `${(100 * column) / panel.columns}%`;
@@ -188,7 +188,7 @@ class Player {
     mark.style.height = `${100 / panel.rows}%`;
     const { name, where, value } = describe(panel, this.step, view.row, column);
     this.tooltip.replaceChildren(element("b", {}, value), element("span", {}, ` ${name}, ${where}`));
-    this.place(mark.getBoundingClientRect(), plot.getBoundingClientRect());
+    this.place(mark.getBoundingClientRect());
   }
 
   /** Put the tooltip above a cell, or below where there is no room, and inside the window. */

@@ -77,12 +77,14 @@ const QUANTITIES = {
   },
   write_mask: {
     title: "Write mask",
+    short: "write mask",
     row: numbered("number"),
     map: USED,
     explain: "Which numbers of a word count when the place to write is looked up by content.",
   },
   read_masks: {
     title: "Read mask",
+    short: "read mask",
     row: numbered("number"),
     map: USED,
     explain: "Which numbers of a word count when a read looks cells up by content.",

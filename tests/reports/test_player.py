@@ -449,7 +449,7 @@ def test_a_click_on_a_panel_goes_to_its_step(opened: Callable[..., Chrome]) -> N
 
 
 def test_playing(opened: Callable[..., Chrome]) -> None:
-    """It goes on by itself, stops when told to, stops at the end, begins again from there."""
+    """It goes on by itself, stops at the end and begins again from there, stops when told to."""
     browser = opened(SMALL)
     button = find(browser, "#play")
     Select(find(browser, "#speed")).select_by_value("30")
@@ -457,6 +457,9 @@ def test_playing(opened: Callable[..., Chrome]) -> None:
     button.click()
     WebDriverWait(browser, 10, 0.05).until(lambda _: step(browser) == 11)
     WebDriverWait(browser, 10, 0.05).until(lambda _: button.accessible_name == "Play")
+    Select(find(browser, "#speed")).select_by_value("1")
+    button.click()
+    assert step(browser) == 0
     browser = opened(recording(steps=200))  # 40 seconds long
     button = find(browser, "#play")
     begun = time.perf_counter()

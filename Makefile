@@ -3,8 +3,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 INSTALLED := $(VENV)/installed
+APT_INSTALL := DEBIAN_FRONTEND=noninteractive apt-get install --yes -qq --no-install-recommends
 
-.PHONY: demo test check format tests clean
+.PHONY: demo test check format tests browser clean
 
 ## make demo    train a small DNC on repeat copy until it is solved, and draw what it does
 demo: $(INSTALLED)
@@ -18,8 +19,14 @@ check: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-tests: $(INSTALLED)
+tests: $(INSTALLED) browser
 	$(BIN)/pytest
+
+# The page of a report is tested in Chromium. Root on Debian, as CI is, gets it here; for anybody
+# else the tests fail and say what to install.
+browser:
+	@command -v chromedriver >/dev/null || ! command -v apt-get >/dev/null || [ "$$(id -u)" != 0 ] || \
+		{ apt-get update -qq && $(APT_INSTALL) chromium chromium-driver; }
 
 ## make format  put the code into the form that `make check` wants
 format: $(INSTALLED)

@@ -49,7 +49,8 @@ def save_file(block: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    "document", ["README.md", "docs/reproduce.md", "docs/tasks.md", "docs/training.md"]
+    "document",
+    ["README.md", "docs/report.md", "docs/reproduce.md", "docs/tasks.md", "docs/training.md"],
 )
 def test_the_commands_run(
     document: str,

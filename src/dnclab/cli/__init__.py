@@ -12,7 +12,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from dnclab.cli import babi, sweeps, tasks, training
+from dnclab.cli import babi, reports, sweeps, tasks, training
 from dnclab.cli.parsing import Parser
 
 REFUSALS = (ValueError, ModuleNotFoundError, OSError)
@@ -51,6 +51,7 @@ def build_parser() -> argparse.ArgumentParser:
     sweeps.add_measure(commands.add_parser("measure", help="measure what trained models do"))
     sweeps.add_collect(commands.add_parser("collect", help="keep what figures need of runs"))
     sweeps.add_figures(commands.add_parser("figures", help="figures and tables of results"))
+    reports.add_report(commands.add_parser("report", help="make a page on runs"))
     tasks.add_show_task(commands.add_parser("show-task", help="print a sample of a task"))
     data = commands.add_parser("data", help="get the data of a task")
     sets = data.add_subparsers(title="data sets", required=True, metavar="NAME")

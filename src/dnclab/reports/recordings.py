@@ -109,6 +109,12 @@ class Recording:
         return f"{self.task}, {self.variant.upper()}, seed {self.seed}, step {self.step:,}"
 
 
+def full_name(variant: str) -> str:
+    """The variant as the paper's names are: ``mds`` and ``DNC-MDS`` are ``dnc-mds``."""
+    letters = variant.lower().removeprefix("dnc").removeprefix("-")
+    return f"dnc-{letters}" if letters else "dnc"
+
+
 def save_recording(path: Path, recording: Recording) -> None:
     """Write the file, whole or not at all."""
     write_whole(path, encoded(recording))
@@ -181,7 +187,7 @@ def _recording(values: Mapping[str, Any]) -> Recording:
             raise ValueError(f"{name}: expected {steps} steps, got {length}")
     return Recording(
         task=values["task"],
-        variant=values["variant"],
+        variant=full_name(values["variant"]),
         seed=values["seed"],
         step=values["step"],
         cells=values["cells"],

@@ -24,6 +24,7 @@ from dnclab.reports.recordings import (
     RECORDING_NAME,
     Numbers,
     Recording,
+    full_name,
     load_recording,
     save_recording,
 )
@@ -70,7 +71,7 @@ class RunResult:
     name: str
     """Its folder's."""
     config: Config
-    """As in config.json."""
+    """As in config.json, the variant by its full name."""
     environment: Config
     """As in environment.json."""
     step: int
@@ -206,7 +207,7 @@ def collect(
     """
     found: list[tuple[RunResult, Path]] = []
     skipped: list[Skipped] = []
-    for folder in _run_folders(folders):
+    for folder in run_folders(folders):
         read = _run_or_reason(folder, unfinished)
         if isinstance(read, Skipped):
             skipped.append(read)
@@ -220,15 +221,17 @@ def collect(
             comparable.append((run, folder))
         else:
             skipped.append(Skipped(run.name, reason))
+    recordings, broken = _thin_recordings(comparable)
     return Results(
         runs=tuple(run for run, _ in comparable),
-        skipped=tuple(skipped),
-        recordings=_best_recordings(comparable),
+        skipped=(*skipped, *broken),
+        recordings=recordings,
         commands=() if command is None else (command,),
     )
 
 
-def _run_folders(folders: Iterable[Path]) -> list[Path]:
+def run_folders(folders: Iterable[Path]) -> list[Path]:
+    """Those that are named, and those of the runs in sweeps and in folders of runs."""
     found: list[Path] = []
     for folder in folders:
         if (folder / PLAN_NAME).exists():
@@ -238,7 +241,9 @@ def _run_folders(folders: Iterable[Path]) -> list[Path]:
         elif (folder / runs.CONFIG_NAME).exists() or not folder.is_dir():
             found.append(folder)
         else:
-            found += sorted(path for path in folder.iterdir() if path.is_dir())
+            inside = sorted(path for path in folder.iterdir() if path.is_dir())
+            has_runs = any((path / runs.CONFIG_NAME).exists() for path in inside)
+            found += inside if has_runs else [folder]
     return found
 
 
@@ -259,6 +264,7 @@ def _read_run(folder: Path, unfinished: bool) -> RunResult:
     config, environment = runs.read_config(folder), runs.read_environment(folder)
     metrics = runs.read_metrics(folder)
     course = config["course"]
+    config["model"]["variant"] = full_name(config["model"]["variant"])
     outcome = runs.read_outcome(folder)
     step = max((record["step"] for record in metrics), default=0)
     if not unfinished and (outcome is None or outcome["reason"] == "interrupted"):
@@ -333,17 +339,38 @@ def _settled(config: Config) -> dict[str, Any]:
     }
 
 
-def _best_recordings(found: Sequence[tuple[RunResult, Path]]) -> tuple[Recording, ...]:
-    """For each task and label with δ as usual the recording of its run with the least loss."""
-    chosen: dict[tuple[str, str], tuple[float, Path]] = {}
-    for run, folder in found:
-        usual = run.label == str(run.config["model"]["variant"]).upper()
-        if usual and (folder / RECORDING_NAME).exists():
-            key, loss = (run.task, run.label), run.best("loss")
-            if key not in chosen or loss < chosen[key][0]:
-                chosen[key] = (loss, folder / RECORDING_NAME)
-    recordings = (load_recording(path) for _, path in chosen.values())
-    return tuple(replace(own, arrays=_kept(own.arrays)) for own in recordings)
+def _thin_recordings(
+    found: Sequence[tuple[RunResult, Path]],
+) -> tuple[tuple[Recording, ...], list[Skipped]]:
+    """For each task and label with δ as usual the best recording, without what figures need not."""
+    usual = [
+        ((run.task, run.label), run.best("loss"), folder)
+        for run, folder in found
+        if run.label == str(run.config["model"]["variant"]).upper()
+    ]
+    best, broken = best_recordings(usual)
+    return tuple(replace(own, arrays=_kept(own.arrays)) for own in best), broken
+
+
+def best_recordings(
+    candidates: Sequence[tuple[Any, float, Path]],
+) -> tuple[list[Recording], list[Skipped]]:
+    """Of run folders with keys and losses: for each key the recording of the least loss.
+
+    Those that cannot be read are passed over, and named.
+    """
+    chosen: dict[Any, Recording] = {}
+    broken: list[Skipped] = []
+    for key, _, folder in sorted(candidates, key=lambda candidate: candidate[1]):
+        path = folder / RECORDING_NAME
+        if key not in chosen and path.exists():
+            try:
+                chosen[key] = load_recording(path)
+            except RunError as error:
+                name = f"{folder.name}/{RECORDING_NAME}"
+                broken.append(Skipped(name, str(error).removeprefix(f"{path}: ")))
+    keys = dict.fromkeys(key for key, _, _ in candidates)
+    return [chosen[key] for key in keys if key in chosen], broken
 
 
 def _kept(arrays: Mapping[str, Numbers]) -> dict[str, Numbers]:
@@ -450,13 +477,16 @@ def _load_one(folder: Path) -> Results:
         return Results(
             runs=tuple(_run_result(values, line) for line in values["runs"]),
             skipped=tuple(Skipped(**own) for own in values["skipped"]),
-            recordings=tuple(
-                load_recording(p) for p in sorted((folder / RECORDINGS_NAME).glob("*.json"))
-            ),
+            recordings=_in_order(map(load_recording, (folder / RECORDINGS_NAME).glob("*.json"))),
             commands=tuple(values["commands"]),
         )
     except (KeyError, TypeError, IndexError, AttributeError) as error:
         raise RunError(f"{path}: not as results are: {error!r}") from error
+
+
+def _in_order(recordings: Iterable[Recording]) -> tuple[Recording, ...]:
+    """As their runs are, wherever they were read from."""
+    return tuple(sorted(recordings, key=lambda own: (own.task, _order(own.variant.upper()))))
 
 
 def _run_result(values: Mapping[str, Any], line: Mapping[str, Any]) -> RunResult:

@@ -85,6 +85,6 @@ def _everything(model: DNC, inputs: Tensor, state: DNCState, seed: int) -> dict[
 
 
 def _relative(found: Tensor, expected: Tensor) -> float:
-    size = expected.norm().item()
-    error = (found.double() - expected).norm().item()
+    size = float(expected.norm())
+    error = float((found.double() - expected).norm())
     return error / size if size > 0 else error

@@ -31,6 +31,7 @@ from dnclab.state import DNCState
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from dnclab.kernels.problem import Problem
     from dnclab.kernels.sequence import Call
     from dnclab.model import DNC
 
@@ -177,13 +178,12 @@ def _weight_names(model: DNC) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def call_of(model: DNC, layout: ModuleType, lengths: Tensor) -> Call:
-    """What a sequence is run with besides tensors."""
-    from dnclab.kernels.problem import Options, Problem
-    from dnclab.kernels.sequence import Call
+def problem_of(model: DNC) -> Problem:
+    """The sizes and switches that kernels are given."""
+    from dnclab.kernels.problem import Problem
 
     config, memory = model.config, model.memory_config
-    problem = Problem(
+    return Problem(
         inputs=config.input_size,
         outputs=config.output_size,
         hidden=config.hidden_size,
@@ -196,9 +196,17 @@ def call_of(model: DNC, layout: ModuleType, lengths: Tensor) -> Call:
         dealloc=memory.dealloc,
         sharpen=memory.sharpen,
         usage_gradient=memory.usage_gradient,
-        mask_min=memory.mask_min,
+        mask_min=float(memory.mask_min),
         clip=float("inf") if memory.interface_clip is None else float(memory.interface_clip),
     )
+
+
+def call_of(model: DNC, layout: ModuleType, lengths: Tensor) -> Call:
+    """What a sequence is run with besides tensors."""
+    from dnclab.kernels.problem import Options
+    from dnclab.kernels.sequence import Call
+
+    config, memory = model.config, model.memory_config
     inverse = config.rebuild_links == "inverse" or (
         config.rebuild_links == "auto" and memory.cells >= INVERSE_FROM
     )
@@ -215,7 +223,7 @@ def call_of(model: DNC, layout: ModuleType, lengths: Tensor) -> Call:
 
     return Call(
         layout=layout,
-        problem=problem,
+        problem=problem_of(model),
         options=options,
         lengths=lengths.numpy(),
         recompute=recompute if config.backend == "auto" else None,

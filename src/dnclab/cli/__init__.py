@@ -12,7 +12,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from dnclab.cli import babi, reports, sweeps, tasks, training
+from dnclab.cli import babi, kernels, reports, sweeps, tasks, training
 from dnclab.cli.parsing import Parser
 
 REFUSALS = (ValueError, ModuleNotFoundError, OSError)
@@ -56,8 +56,12 @@ def build_parser() -> argparse.ArgumentParser:
     data = commands.add_parser("data", help="get the data of a task")
     sets = data.add_subparsers(title="data sets", required=True, metavar="NAME")
     babi.add_data_babi(sets.add_parser("babi", help="the 20 bAbI tasks", description=babi.BABI))
+    kernels.add_warmup(commands.add_parser("warmup", help="compile the fused kernels now"))
+    kernels.add_backends(commands.add_parser("backends", help="list the ways to compute"))
     bench = commands.add_parser("bench", help="measure how fast things are")
-    benches = bench.add_subparsers(title="what", required=True, metavar="WHAT")
+    kernels.add_bench_kernels(bench, default=True)
+    benches = bench.add_subparsers(title="what", metavar="WHAT")
+    kernels.add_bench_kernels(benches.add_parser("kernels", help="fused kernels and reference"))
     tasks.add_bench_tasks(benches.add_parser("tasks", help="making batches of the tasks"))
     tasks.add_bench_loop(benches.add_parser("loop", help="an iteration beside the model's work"))
     return parser

@@ -18,7 +18,7 @@ MAY_IMPORT = {
     "state": {"checks", "memory"},
     "config": {"checks", "memory"},
     "pretrained": {"checks"},
-    "fused": {"controllers", "kernels", "memory", "model", "state"},
+    "fused": {"config", "controllers", "kernels", "memory", "model", "state"},
     "model": {
         "checks",
         "config",

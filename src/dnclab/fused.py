@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 import warnings
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -31,6 +31,7 @@ from dnclab.state import DNCState
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from dnclab.config import DNCConfig
     from dnclab.kernels.problem import Problem
     from dnclab.kernels.sequence import Call
     from dnclab.model import DNC
@@ -180,9 +181,14 @@ def _weight_names(model: DNC) -> tuple[str, ...]:
 
 def problem_of(model: DNC) -> Problem:
     """The sizes and switches that kernels are given."""
+    return _problem(model.config)
+
+
+@lru_cache(maxsize=64)
+def _problem(config: DNCConfig) -> Problem:
     from dnclab.kernels.problem import Problem
 
-    config, memory = model.config, model.memory_config
+    memory = config.memory
     return Problem(
         inputs=config.input_size,
         outputs=config.output_size,
@@ -206,9 +212,9 @@ def call_of(model: DNC, layout: ModuleType, lengths: Tensor) -> Call:
     from dnclab.kernels.problem import Options
     from dnclab.kernels.sequence import Call
 
-    config, memory = model.config, model.memory_config
+    config = model.config
     inverse = config.rebuild_links == "inverse" or (
-        config.rebuild_links == "auto" and memory.cells >= INVERSE_FROM
+        config.rebuild_links == "auto" and config.cells >= INVERSE_FROM
     )
     options = Options(
         threads=torch.get_num_threads(),
@@ -236,16 +242,19 @@ def _in_plain_torch(model: DNC, lengths: Tensor, tensors: Sequence[Tensor]) -> S
     inputs, weights, initial = tensors[0], tensors[1 : 1 + len(names)], tensors[1 + len(names) :]
     plain = model.with_backend("reference", batch_first=False)
     packed = pack_padded_sequence(inputs, lengths, enforce_sorted=False)
+    before = join_state(model, initial) if initial else None
     outputs, state = functional_call(
-        plain, dict(zip(names, weights, strict=True)), (packed, join_state(model, initial))
+        plain, dict(zip(names, weights, strict=True)), (packed, before)
     )
     assert isinstance(outputs, PackedSequence)
     padded, _ = pad_packed_sequence(outputs, total_length=len(inputs))
     return padded, *split_state(state)
 
 
-def split_state(state: DNCState) -> tuple[Tensor, ...]:
-    """The parts of a state in the order of the kernels' States."""
+def split_state(state: DNCState | None) -> tuple[Tensor, ...]:
+    """The parts of a state in the order of the kernels' States; none of none."""
+    if state is None:
+        return ()
     memory = state.memory
     if state.controller:
         ((hidden, cell),) = state.controller
@@ -262,7 +271,7 @@ def join_state(model: DNC, parts: Sequence[Tensor]) -> DNCState:
 
 
 def parts_of_trace(
-    model: DNC, steps: dict[str, Tensor], last_read_weightings: Tensor
+    model: DNC, steps: dict[str, Tensor], state: DNCState | None
 ) -> dict[str, Tensor | None]:
     """The fields of a trace but for the output: [T B ...] each, from what the kernels kept."""
     config = model.memory_config
@@ -275,7 +284,9 @@ def parts_of_trace(
         return None if values is None else values.unflatten(0, (times, samples))
 
     interface = read_interface(config, in_one(steps["controls"]))
-    before = torch.cat([last_read_weightings[None], steps["read_weightings"][:-1]])
+    read_weightings = steps["read_weightings"]
+    first = torch.zeros_like(read_weightings[0]) if state is None else state.memory.read_weightings
+    before = torch.cat([first[None], read_weightings[:-1]])
     forwards, backwards = in_one(steps["following"]), in_one(steps["preceding"])
     if interface.forward_sharpness is not None and interface.backward_sharpness is not None:
         forwards = sharpen(forwards, interface.forward_sharpness)

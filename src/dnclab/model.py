@@ -271,20 +271,18 @@ class DNC(nn.Module):
         self, inputs: Tensor | PackedSequence, state: DNCState | None
     ) -> tuple[Tensor | PackedSequence, DNCState]:
         layout, state, kernel = self._enter(inputs, state)
-        if kernel is not None:
-            if torch.compiler.is_compiling():
-                uncompiled: tuple[Tensor | PackedSequence, DNCState]
-                uncompiled = torch.compiler.disable(self._forward_fused)(
-                    kernel, layout, inputs, state
-                )
-                return uncompiled
-            return self._forward_fused(kernel, layout, inputs, state)
-        outputs: list[Tensor] = []
-        state = self._run(layout, inputs, state, lambda step: outputs.append(step.output))
-        return layout.join(outputs), state
+        if kernel is None:
+            outputs: list[Tensor] = []
+            state = self._run(layout, inputs, state, lambda step: outputs.append(step.output))
+            return layout.join(outputs), state
+        if torch.compiler.is_compiling():
+            uncompiled: tuple[Tensor | PackedSequence, DNCState]
+            uncompiled = torch.compiler.disable(self._forward_fused)(kernel, layout, inputs, state)
+            return uncompiled
+        return self._forward_fused(kernel, layout, inputs, state)
 
     def _forward_fused(
-        self, kernel: ModuleType, layout: Layout, inputs: object, state: DNCState
+        self, kernel: ModuleType, layout: Layout, inputs: object, state: DNCState | None
     ) -> tuple[Tensor | PackedSequence, DNCState]:
         from dnclab.kernels import sequence
 
@@ -329,7 +327,7 @@ class DNC(nn.Module):
 
     @torch.no_grad()
     def _trace_fused(
-        self, kernel: ModuleType, layout: Layout, inputs: object, state: DNCState
+        self, kernel: ModuleType, layout: Layout, inputs: object, state: DNCState | None
     ) -> Trace:
         from dnclab.kernels import sequence
 
@@ -340,18 +338,16 @@ class DNC(nn.Module):
             fused.weights_of(self),
             fused.split_state(state),
         )
-        parts: dict[str, Any] = {
+        parts = {"output": outputs} | fused.parts_of_trace(self, steps, state)
+        shown: dict[str, Any] = {
             name: None if values is None else layout.show_padded(values)
-            for name, values in (
-                {"output": outputs}
-                | fused.parts_of_trace(self, steps, state.memory.read_weightings)
-            ).items()
+            for name, values in parts.items()
         }
-        return Trace(**parts, state=_change(fused.join_state(self, final), layout.leave()))
+        return Trace(**shown, state=_change(fused.join_state(self, final), layout.leave()))
 
     def _enter(
         self, inputs: object, state: DNCState | None
-    ) -> tuple[Layout, DNCState, ModuleType | None]:
+    ) -> tuple[Layout, DNCState | None, ModuleType | None]:
         """The form of the inputs, the state before them in the order of the steps, and the fused
         kernel that computes them (None: the reference does).
         """
@@ -361,14 +357,20 @@ class DNC(nn.Module):
         if state is not None:
             self._check_state(state, layout)
         kernel = fused.chosen_for(self, values, state, layout.batch_size or 1)
-        if state is None:
-            state = self.initial_state(layout.batch_size)
-        return layout, _change(state, layout.enter()), kernel
+        if state is not None:
+            state = _change(state, layout.enter())
+        return layout, state, kernel
 
     def _run(
-        self, layout: Layout, inputs: object, state: DNCState, visit: Callable[[_Step], object]
+        self,
+        layout: Layout,
+        inputs: object,
+        state: DNCState | None,
+        visit: Callable[[_Step], object],
     ) -> DNCState:
         """The reference, step by step."""
+        if state is None:
+            state = self.initial_state(layout.batch_size or 1)
         ended: list[DNCState] = []  # the last samples of the batch end first
         running = len(state.memory.usage)
         for step_inputs in layout.steps(inputs):

@@ -43,6 +43,7 @@ from dnclab.kernels.problem import (
     States,
     Weights,
     aligned_empty,
+    empty_states,
 )
 from dnclab.kernels.products import COLUMNS, ROWS, multiply, pack, sum_outer
 from dnclab.kernels.simd import (
@@ -162,7 +163,7 @@ class Gradients(NamedTuple):
 # --- packing -------------------------------------------------------------------------------------
 
 
-@kernel
+@inner
 def _pack_forward(problem: Problem, plan: Plan, weights: Weights, packed: Forward) -> None:
     x, h, reads = problem.inputs, problem.hidden, plan.reads
     seen = x + reads + (h if problem.lstm else 0)
@@ -181,7 +182,7 @@ def _pack_forward(problem: Problem, plan: Plan, weights: Weights, packed: Forwar
     pack(pointer(weights.output_bias), problem.outputs, 1, 1, 1, into, 0, reads + h, columns)
 
 
-@kernel
+@inner
 def _pack_back(problem: Problem, plan: Plan, weights: Weights, packed: Back) -> None:
     x, h, reads = problem.inputs, problem.hidden, plan.reads
     seen = x + reads + (h if problem.lstm else 0)
@@ -332,17 +333,20 @@ def _see_inputs(
 def _run_forward(
     problem: Problem,
     plan: Plan,
+    weights: Weights,
     packed: Forward,
     group: Group,
     first: int,
     keep: int,
     inputs: Array,
+    used: bool,
     initial: States,
     outputs: Array,
     final: States,
     room: Array,
 ) -> None:
-    """A group of samples, from its `first` on."""
+    """A group of samples, from its `first` on. Not `used`: all begin with an empty memory."""
+    _pack_forward(problem, plan, weights, packed)
     parts, places = plan.parts, plan.places
     n, word, h, x, reads = problem.cells, problem.word, problem.hidden, problem.inputs, plan.reads
     padded, samples = places.padded, inputs.shape[1]
@@ -384,7 +388,7 @@ def _run_forward(
         advance(records, places.heads + WEIGHTING * padded), apart,
     )  # fmt: skip
     for lane in range(lanes):
-        if get(lengths, lane) > 0:
+        if used and get(lengths, lane) > 0:
             _enter(problem, initial, first + lane, start, lane)
 
     for t in range(group.steps):
@@ -431,27 +435,22 @@ def forward(
     problem: Problem,
     options: Options,
     weights: Weights,
-    initial: States,
+    initial: States | None,
     inputs: Array,
     lengths: Array,
     keep: int,
 ) -> tuple[Array, States, list[Group] | None]:
-    """Outputs, the state of each sample after its last step, and what the way back needs."""
+    """Outputs, the state of each sample after its last step, and what the way back needs.
+
+    Without an initial state the memory is empty.
+    """
     plan, dtype = plan_of(problem), inputs.dtype
     steps, samples, _ = inputs.shape
     lanes = lanes_of(dtype)
-    packed = Forward(
-        *aligned_empty(
-            dtype,
-            (plan.gate_rows * plan.columns,),
-            (plan.control_rows * (problem.hidden + 1),),
-            (plan.output_rows * (plan.reads + problem.hidden + 1),),
-        )
-    )
-    _pack_forward(problem, plan, weights, packed)
     ragged = bool((lengths != steps).any())
     outputs = (np.zeros if ragged else np.empty)((steps, samples, problem.outputs), dtype)
-    final = States(*(np.empty_like(state) for state in initial))
+    final = empty_states(problem, samples, dtype)
+    start = empty_states(problem, 0, dtype) if initial is None else initial
     groups = [
         _make_group(plan, problem, lengths[first : first + lanes], lanes, dtype, keep)
         for first in range(0, samples, lanes)
@@ -460,9 +459,16 @@ def forward(
     room = plan.parts.size + 2 * word + 4 * padded + padded * (word + problem.cells)
 
     def job(number: int) -> None:
+        *packed, scratch = aligned_empty(
+            dtype,
+            (plan.gate_rows * plan.columns,),
+            (plan.control_rows * (problem.hidden + 1),),
+            (plan.output_rows * (plan.reads + problem.hidden + 1),),
+            (room + plan.output_rows, lanes),
+        )
         _run_forward(
-            problem, plan, packed, groups[number], number * lanes, keep, inputs, initial,
-            outputs, final, *aligned_empty(dtype, (room + plan.output_rows, lanes)),
+            problem, plan, weights, Forward(*packed), groups[number], number * lanes, keep,
+            inputs, initial is not None, start, outputs, final, scratch,
         )  # fmt: skip
 
     run_all([partial(job, number) for number in range(len(groups))], options.threads)
@@ -528,12 +534,14 @@ def _controller_back(
 def _run_back(
     problem: Problem,
     plan: Plan,
+    weights: Weights,
     packed: Back,
     group: Group,
     first: int,
     need_inputs: bool,
     need_initial: bool,
     d_outputs: Array,
+    continued: bool,
     d_final: States,
     d_inputs: Array,
     d_initial: States,
@@ -545,8 +553,10 @@ def _run_back(
     """A group of samples, from its last step to its first.
 
     `d_products` [T, gates, controls, outputs] takes the adjoints of what products gave; `slots` the
-    memory, links and squashed interface of the steps of a segment.
+    memory, links and squashed interface of the steps of a segment. Not `continued`: nothing flows
+    back into the final states.
     """
+    _pack_back(problem, plan, weights, packed)
     parts, places = plan.parts, plan.places
     n, word, h, x, reads = problem.cells, problem.word, problem.hidden, problem.inputs, plan.reads
     padded, samples, heads = places.padded, d_outputs.shape[1], problem.heads
@@ -581,7 +591,6 @@ def _run_back(
         d_squashed, d_following, d_preceding, d_weighting, d_content, d_retained, shares, scaled,
         squares,
     )  # fmt: skip
-    state = p
     d_memory = p
     p = advance(p, padded * word)
     d_links = p
@@ -601,7 +610,8 @@ def _run_back(
     d_state = p
     p = advance(p, plan.state_rows)
     d_x = p
-    zero_all(padded * (word + n + 3 + 2 * heads) + h + plan.state_rows, state)
+    handed_on = padded * (word + n + 3 + 2 * heads) + h + plan.state_rows
+    zero_all(handed_on, d_memory)
 
     lanes, lengths = lane_count(p), pointer(group.lengths)
     records, seen = pointer(group.records), pointer(group.seen)
@@ -664,10 +674,11 @@ def _run_back(
         )  # fmt: skip
         for lane in range(min(lanes, samples - first)):
             if t + 1 == get(lengths, lane):
-                _enter(problem, d_final, first + lane, handed, lane)
-                if not problem.lstm:
-                    for i in range(h):
-                        put(d_hidden, i * lanes + lane, 0.0)
+                # Whatever the steps after the sample's end have made of its lane is forgotten.
+                for i in range(handed_on if t + 1 < group.steps else 0):
+                    put(d_memory, i * lanes + lane, 0.0)
+                if continued:
+                    _enter(problem, d_final, first + lane, handed, lane)
         for i in range(problem.outputs):
             store(d_said, i, zero)
         for lane in range(min(lanes, samples - first)):
@@ -727,27 +738,16 @@ def backward(
     weights: Weights,
     tape: list[Group],
     d_outputs: Array,
-    d_final: States,
+    d_final: States | None,
 ) -> tuple[Array | None, Weights, States | None]:
     """The gradients of the inputs, the weights and the initial state."""
     plan, dtype = plan_of(problem), d_outputs.dtype
     steps, samples, _ = d_outputs.shape
     lanes = lanes_of(dtype)
     hidden, reads, inputs = problem.hidden, plan.reads, problem.inputs
-    packed = Back(
-        *aligned_empty(
-            dtype,
-            (plan.state_rows * plan.gates,),
-            (plan.input_rows * plan.gates,),
-            (plan.hidden_rows * problem.interface,),
-            (plan.state_rows * problem.outputs,),
-        )
-    )
-    _pack_back(problem, plan, weights, packed)
     d_inputs = np.zeros((steps, samples, inputs if options.need_inputs else 0), dtype)
-    d_initial = States(
-        *(np.empty(d.shape if options.need_initial else (0,) * d.ndim, dtype) for d in d_final)
-    )
+    d_initial = empty_states(problem, samples if options.need_initial else 0, dtype)
+    d_end = empty_states(problem, 0, dtype) if d_final is None else d_final
     sums = [
         Gradients(
             *(
@@ -772,15 +772,20 @@ def backward(
 
     def job(number: int) -> None:
         group = tape[number]
+        *packed, d_products, slots, scratch = aligned_empty(
+            dtype,
+            (plan.state_rows * plan.gates,),
+            (plan.input_rows * plan.gates,),
+            (plan.hidden_rows * problem.interface,),
+            (plan.state_rows * problem.outputs,),
+            (group.steps, products, lanes),
+            (group.segment + 1, slot, lanes),
+            (room, lanes),
+        )
         _run_back(
-            problem, plan, packed, group, number * lanes, options.need_inputs,
-            options.need_initial, d_outputs, d_final, d_inputs, d_initial, sums[number],
-            *aligned_empty(
-                dtype,
-                (group.steps, products, lanes),
-                (group.segment + 1, slot, lanes),
-                (room, lanes),
-            ),
+            problem, plan, weights, Back(*packed), group, number * lanes, options.need_inputs,
+            options.need_initial, d_outputs, d_final is not None, d_end, d_inputs, d_initial,
+            sums[number], d_products, slots, scratch,
         )  # fmt: skip
 
     run_all([partial(job, number) for number in range(len(tape))], options.threads)

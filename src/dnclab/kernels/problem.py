@@ -97,6 +97,21 @@ class States(NamedTuple):
     """r_t^i [B, R, W]."""
 
 
+def state_shapes(problem: Problem) -> tuple[tuple[int, ...], ...]:
+    """The shapes of States without the batch axis."""
+    hidden = (problem.hidden,) if problem.lstm else (0,)
+    cells, word, heads = problem.cells, problem.word, problem.heads
+    return (
+        hidden, hidden, (cells, word), (cells,), (cells, cells), (cells,), (cells,),
+        (heads, cells), (heads, word),
+    )  # fmt: skip
+
+
+def empty_states(problem: Problem, samples: int, dtype: np.dtype[Any]) -> States:
+    """Room for the states of so many samples."""
+    return States(*(np.empty((samples, *shape), dtype) for shape in state_shapes(problem)))
+
+
 NOTHING, FOR_BACKWARD, EVERYTHING = 0, 1, 2
 """What a forward pass keeps: for inference; for the backward pass; memory and links of every step
 too, for a trace."""

@@ -21,10 +21,14 @@ from dnclab.kernels.problem import (
     Problem,
     States,
     Weights,
+    state_shapes,
 )
 
 Recompute = Callable[[Sequence[Tensor]], Sequence[Tensor]]
 """The same in plain PyTorch: inputs, weights, initial state → outputs and final state."""
+
+
+WEIGHTS = len(Weights._fields)
 
 
 class Call(NamedTuple):
@@ -39,7 +43,10 @@ class Call(NamedTuple):
 
 
 def run(call: Call, inputs: Tensor, weights: Sequence[Tensor], initial: Sequence[Tensor]) -> Any:
-    """Outputs [T B Y], then the parts of the final state in the order of :class:`States`."""
+    """Outputs [T B Y], then the parts of the final state in the order of :class:`States`.
+
+    An empty sequence for the initial state: the memory is empty.
+    """
     tensors = (inputs, *weights, *initial)
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
         return _Sequence.apply(call, *tensors)  # type: ignore[no-untyped-call]
@@ -65,13 +72,14 @@ def _forward(call: Call, tensors: Sequence[Tensor], keep: int) -> tuple[Tensor, 
     return torch.from_numpy(outputs), [torch.from_numpy(part) for part in final], tape
 
 
-def _arrays(tensors: Sequence[Tensor]) -> tuple[Array, Weights, States]:
+def _arrays(tensors: Sequence[Tensor]) -> tuple[Array, Weights, States | None]:
     """The same numbers for the kernels; no copy where they lie in order."""
-    inputs, *others = (tensor.numpy(force=True) for tensor in tensors)
-    others = [np.ascontiguousarray(array) for array in others]
-    first_state = len(Weights._fields)
-    weights, states = Weights(*others[:first_state]), States(*others[first_state:])
-    return np.ascontiguousarray(inputs), weights, states
+    arrays = [tensor.numpy(force=True) for tensor in tensors]
+    inputs, *others = (
+        array if array.flags.c_contiguous else np.ascontiguousarray(array) for array in arrays
+    )
+    weights, initial = others[:WEIGHTS], others[WEIGHTS:]
+    return inputs, Weights(*weights), States(*initial) if initial else None
 
 
 class _Sequence(torch.autograd.Function):
@@ -90,29 +98,44 @@ class _Sequence(torch.autograd.Function):
         if torch.is_grad_enabled():  # a graph of the gradient is asked for
             return None, *_differentiable(call, tensors, wanted, d_results)
         options = call.options._replace(
-            need_inputs=wanted[0], need_initial=any(wanted[1 + len(Weights._fields) :])
+            need_inputs=wanted[0], need_initial=any(wanted[1 + WEIGHTS :])
         )
-        inputs, weights, states = _arrays(tensors)
-        d_outputs, *d_final = (
-            None if d is None else np.ascontiguousarray(d.numpy(force=True)) for d in d_results
-        )
-        if d_outputs is None:
-            d_outputs = np.zeros((*inputs.shape[:2], call.problem.outputs), inputs.dtype)
-        final = States(
-            *(
-                np.zeros(state.shape, state.dtype) if d is None else d
-                for d, state in zip(d_final, states, strict=True)
-            )
-        )
+        inputs, weights, _ = _arrays(tensors)
+        d_outputs, *d_final = d_results
         with denormals_flushed():
             d_inputs, d_weights, d_initial = call.layout.backward(
-                call.problem, options, weights, ctx.tape, d_outputs, final
+                call.problem,
+                options,
+                weights,
+                ctx.tape,
+                _gradient(d_outputs, (*inputs.shape[:2], call.problem.outputs), inputs.dtype),
+                _gradients_of_states(call.problem, d_final, inputs),
             )
-        given = (d_inputs, *d_weights, *(d_initial or [None] * len(states)))
+        given = (d_inputs, *d_weights, *(d_initial or [None] * len(States._fields)))
         return None, *(
             torch.from_numpy(d) if want and d is not None else None
-            for d, want in zip(given, wanted, strict=True)
+            for d, want in zip(given, wanted, strict=False)  # no initial state, no gradient of it
         )
+
+
+def _gradient(tensor: Tensor | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    if tensor is None:
+        return np.zeros(shape, dtype)
+    return np.ascontiguousarray(tensor.numpy(force=True))
+
+
+def _gradients_of_states(
+    problem: Problem, tensors: Sequence[Tensor | None], inputs: Array
+) -> States | None:
+    """None if nothing flows back into the final state."""
+    if all(tensor is None for tensor in tensors):
+        return None
+    return States(
+        *(
+            _gradient(tensor, (inputs.shape[1], *shape), inputs.dtype)
+            for tensor, shape in zip(tensors, state_shapes(problem), strict=True)
+        )
+    )
 
 
 def _differentiable(

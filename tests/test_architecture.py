@@ -13,6 +13,7 @@ MAY_IMPORT = {
     "checks": set[str](),
     "memory": {"checks", "memory"},
     "controllers": {"checks", "memory"},
+    "kernels": {"kernels", "memory"},
     "sequences": {"checks"},
     "state": {"checks", "memory"},
     "config": {"checks", "memory"},

@@ -49,6 +49,7 @@ def test_it_asks_for_little(wheel: Path) -> None:
         if line.startswith("Requires-Dist") and "extra ==" not in line
     ]
     assert sorted(line.split()[1].split(">")[0] for line in core) == [
+        "numba",
         "numpy",
         "safetensors",
         "torch",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import time
+
 import torch
 from torch import Tensor
 
@@ -62,3 +65,18 @@ def used_state(config: MemoryConfig, batch_size: int, generator: torch.Generator
         read_weightings=weightings(batch_size, heads, cells, generator=generator, total=0.95),
         reads=torch.randn(batch_size, heads, word, generator=generator, dtype=torch.float64),
     )
+
+
+def runs_still(process: int) -> bool:
+    """Of a process that is not our child, or one that the system buries."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def wait_for_the_end_of(process: int) -> None:
+    """Of a process that is not our child, or one that the system buries."""
+    while runs_still(process):
+        time.sleep(0.001)

@@ -23,6 +23,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scripts.keeps_saving import is_consistent, numbered_checkpoint
+from support import wait_for_the_end_of
 from torch import Tensor
 
 from dnclab import runs
@@ -451,15 +452,6 @@ def test_killed_at_twenty_random_moments_nothing_is_lost(folder: Path) -> None:
             first += 1
         starter.stdin.close()
     assert interrupted >= 1
-
-
-def wait_for_the_end_of(process: int) -> None:
-    while True:
-        try:
-            os.kill(process, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.001)
 
 
 @pytest.fixture

@@ -59,7 +59,7 @@ PRESETS = {
         course=_SHORT,
     ),
     "babi-small": RunConfig(
-        task=TaskConfig(name="babi", sizes={"generated": 1000, "tasks": "1", "batch_size": 16}),
+        task=TaskConfig(name="babi", sizes={"generated": 1000, "tasks": 1, "batch_size": 16}),
         model=ModelConfig(hidden_size=64, cells=16, word_size=32, embedding_size=32),
         optimiser=_FASTER,
         course=CourseConfig(

@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 INSTALLED := $(VENV)/installed
 
-.PHONY: demo test check format tests clean
+.PHONY: demo test check format tests slow clean
 
 ## make demo    train a small DNC on repeat copy until it is solved, and draw what it does
 demo: $(INSTALLED)
@@ -20,6 +20,10 @@ check: $(INSTALLED)
 
 tests: $(INSTALLED)
 	$(BIN)/pytest
+
+## make slow    train the small presets until they are learnt, plain DNC and DNC-MDS: half an hour
+slow: $(INSTALLED)
+	$(BIN)/pytest -m slow
 
 ## make format  put the code into the form that `make check` wants
 format: $(INSTALLED)

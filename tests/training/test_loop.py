@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from dnclab.runs import RunError
 from dnclab.training import checkpoint, loop
 from dnclab.training.config import CourseConfig, ModelConfig, OptimiserConfig, RunConfig, TaskConfig
 from dnclab.training.loop import Learner, build_optimiser, learning_rate, train
+from dnclab.training.presets import PRESETS
 from dnclab.training.settings import to_dict
 from dnclab.training.tasks import WordModel, build_task
 from dnclab.training.workers import Workers
@@ -325,6 +327,33 @@ def test_gradients_are_clipped() -> None:
     )
     assert record["gradient_norm"] > 0.01
     assert math.sqrt(moved) == pytest.approx(0.01, rel=1e-3)
+
+
+def test_an_iteration_costs_little_beside_the_models_work() -> None:
+    """0.3 ms on a quiet machine: the batch, the wrong bits, the norm, the parameters' move.
+
+    The least of many tries, since others may be at work; the bound is what a slower machine needs.
+    """
+    own = learner(PRESETS["repeat-copy"])
+    batch = own.stream.batch()
+    own.backward(batch)
+    output = torch.zeros_like(batch.targets)
+    parts = (
+        own.stream.batch,
+        lambda: own.task.count_answers(output, batch),
+        own.clip_gradient,
+        own.optimiser.step,
+    )
+    assert sum(least_seconds(part) for part in parts) < 1e-3
+
+
+def least_seconds(part: Callable[[], object]) -> float:
+    durations = []
+    for _ in range(200):
+        start = time.perf_counter()
+        part()
+        durations.append(time.perf_counter() - start)
+    return min(durations)
 
 
 # --- trouble -------------------------------------------------------------------------------------

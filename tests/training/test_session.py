@@ -169,3 +169,24 @@ def test_a_description_says_how_far_a_run_has_come(folder: Path) -> None:
     assert text.startswith(f"{folder}: repeat-copy, dnc-mds, seed 0")
     assert "checkpoint at step 4 of 4" in text
     assert "last evaluation: step 4, eval/loss" in text
+
+
+def test_a_run_on_a_disk_that_fills_up_keeps_what_was_saved(small_disk: Path) -> None:
+    """It says what happened, and goes on from there once there is room."""
+    course = replace(
+        TINY.course, steps=300, checkpoint_every=1, evaluate_every=300, keep_checkpoints=1000
+    )
+    config = replace(TINY, course=course)
+    with pytest.raises(RunError, match=r"No space left on device; the last good one: .*step-0"):
+        start(small_disk / "run", config)
+    saved = checkpoint.load_newest(small_disk / "run")
+    assert saved is not None
+    assert saved.step <= runs.read_metrics(small_disk / "run")[-1]["step"] <= saved.step + 1
+    for old in sorted((small_disk / "run" / "checkpoints").glob("step-*"))[:-1]:
+        shutil.rmtree(old)
+    shorter = replace(config, course=replace(course, steps=saved.step + 4, keep_checkpoints=1))
+    text = json.dumps({"run_version": runs.RUN_VERSION, **to_dict(shorter)})
+    (small_disk / "run" / runs.CONFIG_NAME).write_text(text)
+    session.resume(small_disk / "run", quiet=True)
+    start(small_disk.parent / "whole", shorter)
+    assert runs.read_metrics(small_disk / "run") == runs.read_metrics(small_disk.parent / "whole")

@@ -5,7 +5,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 INSTALLED := $(VENV)/installed
 APT_INSTALL := DEBIAN_FRONTEND=noninteractive apt-get install --yes -qq --no-install-recommends
 
-.PHONY: demo test check format tests browser clean
+.PHONY: demo test check format tests slow browser clean
 
 ## make demo    train a small DNC on repeat copy until it is solved, and draw what it does
 demo: $(INSTALLED)
@@ -27,6 +27,10 @@ tests: $(INSTALLED) browser
 browser:
 	@command -v chromedriver >/dev/null || ! command -v apt-get >/dev/null || [ "$$(id -u)" != 0 ] || \
 		{ apt-get update -qq && $(APT_INSTALL) chromium chromium-driver; }
+
+## make slow    train the small presets until they are learnt, plain DNC and DNC-MDS: half an hour
+slow: $(INSTALLED)
+	$(BIN)/pytest -m slow
 
 ## make format  put the code into the form that `make check` wants
 format: $(INSTALLED)

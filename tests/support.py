@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from typing import Any
 
 import torch
@@ -94,3 +96,18 @@ def tiny_config(task: str = "key-value", variant: str = "dnc-mds", **course: Any
         optimiser=OptimiserConfig(learning_rate=1e-3),
         course=CourseConfig(**{"steps": 6, "evaluate_every": 3, "evaluation_batches": 2} | course),
     )
+
+
+def runs_still(process: int) -> bool:
+    """Of a process that is not our child, or one that the system buries."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def wait_for_the_end_of(process: int) -> None:
+    """Of a process that is not our child, or one that the system buries."""
+    while runs_still(process):
+        time.sleep(0.001)

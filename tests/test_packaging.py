@@ -5,9 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import zipfile
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 
@@ -49,6 +52,7 @@ def test_it_asks_for_little(wheel: Path) -> None:
         if line.startswith("Requires-Dist") and "extra ==" not in line
     ]
     assert sorted(line.split()[1].split(">")[0] for line in core) == [
+        "numba",
         "numpy",
         "safetensors",
         "torch",
@@ -77,3 +81,21 @@ print(tuple(dnclab.DNC(2, 3)(torch.zeros(4, 5, 2))[0].shape))
     location, shape = finished.stdout.splitlines()
     assert location == f"{tmp_path / 'dnclab' / '__init__.py'} 0.1.0"
     assert shape == "(4, 5, 3)"
+
+
+def test_every_package_that_make_installs_has_its_exact_version() -> None:
+    """But for those that PyTorch brings for GPUs, of which it names the versions itself."""
+    pinned = {}
+    for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            requirement = Requirement(line)
+            if requirement.marker is None or requirement.marker.evaluate():
+                pinned[canonicalize_name(requirement.name)] = requirement.specifier
+    checked = 0
+    for package in distributions():
+        name = canonicalize_name(package.metadata["Name"])
+        if name not in {"dnclab", "pip"} and not name.startswith(("cuda-", "nvidia-", "triton")):
+            assert name in pinned, f"constraints.txt: no version of {name}"
+            assert pinned[name].contains(package.version, prereleases=True), name
+            checked += 1
+    assert checked > 40

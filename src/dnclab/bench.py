@@ -92,12 +92,11 @@ def loop_table(preset: str) -> Iterator[str]:
     batch = learner.stream.batch()
     outputs, _ = learner.model(learner.task.inputs(batch))
     learner.task.loss(outputs, batch).backward()
-    detached, largest = outputs.detach(), config.optimiser.clip_gradient or float("inf")
+    detached = outputs.detach()
     record = {"step": 1, "loss": 1.0, "error": 0.5, "gradient_norm": 3.0}
 
     def optimise() -> None:
-        norm = torch.nn.utils.clip_grad_norm_(learner.model.parameters(), largest)
-        norm.item()
+        learner.clip_gradient()
         learner.optimiser.step()
 
     with tempfile.TemporaryDirectory() as folder, Path(os.devnull).open("w") as nowhere:
@@ -112,7 +111,7 @@ def loop_table(preset: str) -> Iterator[str]:
 
         parts: dict[str, Callable[[], object]] = {
             "make the batch": learner.stream.batch,
-            "share of wrong answers": lambda: learner.task.error(detached, batch),
+            "count wrong answers": lambda: learner.task.count_answers(detached, batch),
             "clip the gradient, move the parameters": optimise,
             "metrics, progress, TensorBoard": log,
         }

@@ -23,6 +23,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scripts.keeps_saving import is_consistent, numbered_checkpoint
+from support import wait_for_the_end_of
 from torch import Tensor
 
 from dnclab import runs
@@ -451,30 +452,6 @@ def test_killed_at_twenty_random_moments_nothing_is_lost(folder: Path) -> None:
             first += 1
         starter.stdin.close()
     assert interrupted >= 1
-
-
-def wait_for_the_end_of(process: int) -> None:
-    while True:
-        try:
-            os.kill(process, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.001)
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 2 MB."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(disk)]
-    try:
-        subprocess.run(command, check=True, capture_output=True, text=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        why = getattr(error, "stderr", None) or error
-        pytest.skip(f"NOT TESTED on a disk that is really full: mounting a tmpfs failed: {why}")
-    yield disk
-    subprocess.run(["umount", str(disk)], check=True)
 
 
 def test_a_disk_that_is_really_full_loses_nothing(small_disk: Path) -> None:

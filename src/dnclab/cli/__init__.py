@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 from dnclab.cli import babi, kernels, reports, sweeps, tasks, training
 from dnclab.cli.parsing import Parser
@@ -26,7 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; give the exit code."""
     chosen = build_parser().parse_args(arguments)
     try:
-        code: int | None = chosen.run(chosen)
+        with _warnings_in_one_line(chosen.command):
+            code: int | None = chosen.run(chosen)
     except REFUSALS as error:
         print(f"{chosen.command}: {' '.join(str(error).split())}", file=sys.stderr)
         return REFUSED
@@ -34,6 +38,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{chosen.command}: interrupted", file=sys.stderr)
         return INTERRUPTED
     return code or 0
+
+
+@contextmanager
+def _warnings_in_one_line(command: str) -> Iterator[None]:
+    """A warning is for the user of the command, who has no use for the line of our source."""
+
+    def show(message: Warning | str, *place: Any, **more: Any) -> None:
+        del place, more
+        print(f"{command}: warning: {message}", file=sys.stderr)
+
+    before = warnings.showwarning
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = before
 
 
 def build_parser() -> argparse.ArgumentParser:

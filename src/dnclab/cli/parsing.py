@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 REFUSED = 2
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse, with its complaints in one line."""
+    """argparse, with its complaints in one line and every option by its whole name."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{"allow_abbrev": False, **settings})
 
     def error(self, message: str) -> NoReturn:
         """One line on stderr, exit code 2."""

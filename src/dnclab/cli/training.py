@@ -17,6 +17,7 @@ from dnclab.training.config import RunConfig
 from dnclab.training.loop import Outcome
 from dnclab.training.presets import DEMO, PRESETS
 from dnclab.training.settings import help_text, with_settings
+from dnclab.training.workers import is_first
 
 INTERRUPTED = 130
 
@@ -69,7 +70,9 @@ def _run_name(preset: str, config: RunConfig) -> str:
 
 
 def _tell(folder: Path, outcome: Outcome) -> int:
-    """Say what was reached and where to look."""
+    """Say what was reached and where to look; of several processes one speaks."""
+    if not is_first():
+        return INTERRUPTED if outcome.reason == "interrupted" else 0
     figures = "  ".join(f"{name} {value:.4g}" for name, value in outcome.evaluation.items())
     print(f"{outcome.reason} at step {outcome.step:,}: {figures or 'not evaluated yet'}")
     if outcome.reason == "interrupted":

@@ -6,6 +6,7 @@ their lengths. Nothing is masked in the loss: silence is demanded while the mode
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -174,7 +175,7 @@ def check_enough_words(name: str, count: int, bits: int) -> None:
 
 def range_beyond(name: str, most: int, factor: float) -> tuple[int, int]:
     """From one more than the most so far to `factor` times as much."""
-    if not most * factor >= most + 1:
+    if not most + 1 <= most * factor < math.inf:
         raise ValueError(f"factor: expected one that makes max_{name}={most} greater, got {factor}")
     return most + 1, int(most * factor)
 
@@ -216,17 +217,28 @@ class BitmapCounts:
 
 def count_bits(logits: Tensor, batch: BitmapBatch) -> BitmapCounts:
     """Compare logits [T B Y] with the targets; a logit above 0 says 1."""
-    loss = bitmap_loss(logits, batch)
-    # A NaN says nothing, which is wrong whatever was asked.
-    wrong = ((logits > 0) != (batch.targets > 0)) | logits.isnan()
-    _, samples, width = batch.targets.shape
+    loss, wrong = bitmap_loss(logits, batch), _wrong(logits, batch.targets)
+    wrong_bits, bits = count_answer_bits(logits, batch)
+    samples = batch.targets.shape[1]
     return BitmapCounts(
         loss=loss.item() * samples,
-        wrong_bits=int(wrong[batch.answers].sum()),
-        bits=int(batch.answers.sum()) * samples * width,
+        wrong_bits=wrong_bits,
+        bits=bits,
         faulty=int(wrong.any(dim=2).any(dim=0).sum()),
         sequences=samples,
     )
+
+
+def count_answer_bits(logits: Tensor, batch: BitmapBatch) -> tuple[int, int]:
+    """Of logits [T B Y], the wrong bits at the answer steps and all bits there."""
+    _check_logits(logits, batch)
+    wrong = _wrong(logits[batch.answers], batch.targets[batch.answers])
+    return int(wrong.sum()), wrong.numel()
+
+
+def _wrong(logits: Tensor, targets: Tensor) -> Tensor:
+    """Where a logit says another bit; a NaN says nothing, which is wrong whatever was asked."""
+    return ((logits > 0) != (targets > 0)) | logits.isnan()
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from dnclab.checks import check_number, check_size
+from dnclab.checks import check_count, check_number, check_size
+
+FLOAT32_MAX = 3.4e38
+"""What parameters are computed in goes no further."""
 
 Size = int | float | bool | str | None
 
@@ -82,6 +85,8 @@ class OptimiserConfig:
     def __post_init__(self) -> None:
         for name in ("learning_rate", "momentum", "alpha", "epsilon", "weight_decay"):
             check_number(name, getattr(self, name))
+            if abs(getattr(self, name)) > FLOAT32_MAX:
+                raise ValueError(f"{name}: expected within float32, got {getattr(self, name)}")
         if self.learning_rate <= 0:
             raise ValueError(f"learning_rate: expected above 0, got {self.learning_rate}")
         if self.clip_gradient is not None and not self.clip_gradient > 0:
@@ -129,6 +134,10 @@ class CourseConfig:
             "checkpoint_every", "keep_checkpoints", "threads",
         ):  # fmt: skip
             check_size(name, getattr(self, name))
+        check_count("seed", self.seed)
+        if self.seed >= 2**64:
+            raise ValueError(f"seed: expected 0 to 2^64 - 1, got {self.seed}")
+        check_number("stop_at", self.stop_at)
         if self.truncate is not None:
             check_size("truncate", self.truncate)
 

@@ -23,6 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils import _pytree as pytree
 
 from dnclab import runs
+from dnclab.runs import RunError
 from dnclab.training import checkpoint, trouble
 from dnclab.training.config import CourseConfig, OptimiserConfig, RunConfig
 from dnclab.training.loggers import Logger
@@ -47,16 +48,16 @@ def train(
     config: RunConfig,
     *,
     loggers: Sequence[Logger] = (),
-    workers: Workers | None = None,
+    learner: Learner | None = None,
 ) -> Outcome:
-    """Run, or go on with, the run in a folder until it is finished or interrupted."""
-    workers = workers or Workers()
-    course = config.course
-    task = build_task(config.task)
-    learner = Learner.new(task, config, workers)
-    saved = checkpoint.load_newest(folder)
-    if saved is not None:
-        learner.restore(saved)
+    """Run, or go on with, the run in a folder until it is finished or interrupted.
+
+    `learner` is at the place where the run stands, for whoever has made it already.
+    """
+    if learner is None:
+        learner = Learner.new(build_task(config.task), config, Workers())
+        learner.restore_newest(folder)
+    course, workers = config.course, learner.workers
     metrics = workers.only_first(lambda: runs.MetricsLog(folder))
     if metrics is not None:
         metrics.keep_until(learner.step)
@@ -68,7 +69,8 @@ def train(
                 logger.log(record)
 
     def save(*, best: bool = False) -> None:
-        if workers.first:
+        if metrics is not None:
+            metrics.sync()
             checkpoint.save(
                 folder, learner.snapshot(), keep_last=course.keep_checkpoints, best=best
             )
@@ -104,15 +106,16 @@ def reached(course: CourseConfig, evaluation: Mapping[str, float]) -> bool:
     """Whether an evaluation says that the run may end."""
     if course.stop_metric is None:
         return False
-    return metric(evaluation, "stop_metric", course.stop_metric) <= course.stop_at
+    return prefixed(evaluation)[course.stop_metric] <= course.stop_at
 
 
-def metric(evaluation: Mapping[str, float], setting: str, name: str) -> float:
-    """A figure of an evaluation by its full name."""
-    figures = prefixed(evaluation)
-    if name not in figures:
-        raise ValueError(f"course.{setting}: expected one of {', '.join(figures)}; got {name!r}")
-    return figures[name]
+def check_metrics(course: CourseConfig, task: Trainable) -> None:
+    """Refuse a figure that the task's evaluations do not have before the first of them."""
+    figures = [f"eval/{name}" for name in task.figures()]
+    for setting, name in (("best_metric", course.best_metric), ("stop_metric", course.stop_metric)):
+        if name is not None and name not in figures:
+            known = ", ".join(figures)
+            raise ValueError(f"course.{setting}: expected one of {known}; got {name!r}")
 
 
 @contextmanager
@@ -170,6 +173,7 @@ class Learner:
     @classmethod
     def new(cls, task: Trainable, config: RunConfig, workers: Workers) -> Learner:
         """At step 0: everything follows from the seed."""
+        check_metrics(config.course, task)
         seed = config.course.seed
         torch.manual_seed(seed)
         np.random.seed(seed % 2**32)  # noqa: NPY002  # a user's task may draw from it
@@ -193,32 +197,51 @@ class Learner:
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         self.optimiser.zero_grad()
-        loss, error = 0.0, 0.0
-        batch = None
+        loss, wrong, answers = 0.0, 0.0, 0.0
+        batches = []
         for _ in range(course.accumulate):
-            batch = self.stream.batch()
-            batch_loss, batch_error = self.backward(batch)
-            loss += batch_loss / course.accumulate
-            error += batch_error / course.accumulate
-            if not math.isfinite(batch_loss):
+            batches.append(self.stream.batch())
+            # All processes hear of a loss that is not finite, so that all stop here together.
+            sums = self.workers.sums(*self.backward(batches[-1]))
+            loss += sums[0] / self.workers.world / course.accumulate
+            wrong, answers = wrong + sums[1], answers + sums[2]
+            if not math.isfinite(loss):
                 break
-        largest = math.inf if optimiser.clip_gradient is None else optimiser.clip_gradient
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), largest).item()
-        loss, error = self.workers.mean(loss), self.workers.mean(error)
+        norm = self.clip_gradient()
         self.step += 1
+        error = wrong / max(1, answers)
         record = {"step": self.step, "loss": loss, "error": error, "gradient_norm": norm}
         if math.isfinite(loss) and math.isfinite(norm):
             self.optimiser.step()
         elif course.non_finite == "skip":
             self.skipped += 1
         else:
-            trouble.report_and_raise(folder, self.step, self.task, self.model, batch)
+            culprit = trouble.first_not_finite(self.task, self.model, batches)
+            place = trouble.place(folder, self.step)
+            if self.workers.first:
+                trouble.keep(place, culprit, self.snapshot(), self.model, batches)
+            raise RunError(
+                f"step {self.step}: the first quantity that is not finite is {culprit}; batches, "
+                f"gradients and all that a checkpoint holds are in {place}"
+            )
         if self.skipped:
             record["skipped"] = self.skipped
         return record
 
-    def backward(self, batch: Any) -> tuple[float, float]:
-        """Add this process's share of a batch's gradient; its loss and error.
+    def clip_gradient(self) -> float:
+        """The norm of the whole gradient, which is scaled down to the largest that is allowed.
+
+        One that is not finite is left as it is: scaling would spread it over all parameters.
+        """
+        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        norm = nn.utils.get_total_norm(gradients)
+        found, largest = norm.item(), self.config.optimiser.clip_gradient
+        if largest is not None and largest < found < math.inf:
+            nn.utils.clip_grads_with_norm_(self.model.parameters(), largest, norm)
+        return found
+
+    def backward(self, batch: Any) -> tuple[float, int, int]:
+        """Add this process's share of a batch's gradient; its loss, wrong answers and answers.
 
         With `truncate` the batch is run in pieces of so many time steps: the state is carried on,
         the gradient is not.
@@ -237,7 +260,7 @@ class Learner:
             state = pytree.tree_map_only(Tensor, Tensor.detach, state)
             outputs.append(output.detach().cpu())
             loss += part_loss.item()
-        return loss, self.task.error(torch.cat(outputs), own)
+        return loss, *self.task.count_answers(torch.cat(outputs), own)
 
     def evaluate(self) -> bool:
         """Take the figures on held-out data; whether they are the best so far."""
@@ -247,8 +270,8 @@ class Learner:
             lambda: self.task.evaluate(self.model, course.evaluation_batches)
         )
         self.model.train()
-        figure = metric(self.evaluation, "best_metric", course.best_metric)
-        if self.best is not None and not figure < self.best:
+        figure = prefixed(self.evaluation)[course.best_metric]
+        if not math.isfinite(figure) or (self.best is not None and figure >= self.best):
             return False
         self.best = figure
         return True
@@ -268,16 +291,33 @@ class Learner:
         )
         return checkpoint.Checkpoint(self.step, tensors, data)
 
+    def restore_newest(self, folder: Path) -> None:
+        """Be as the learner was at the newest checkpoint of a run, if it has any."""
+        saved = checkpoint.load_newest(folder)
+        if saved is not None:
+            self.restore(saved)
+
     def restore(self, saved: checkpoint.Checkpoint) -> None:
         """Be as the learner was when the snapshot was taken."""
         state = checkpoint.join_state(saved.tensors, saved.data)
-        self.model.load_state_dict(state["model"])
+        load_parameters(self.model, state["model"])
         self.optimiser.load_state_dict(state["optimiser"])
         self.stream.load_state_dict(state["stream"])
         self.skipped, self.best = state["skipped"], state["best"]
         self.evaluation = state["evaluation"]
         self.step = saved.step
         set_random_states(state["random"])
+
+
+def load_parameters(model: nn.Module, parameters: Mapping[str, Tensor]) -> None:
+    """Those of a checkpoint; refuses the ones of another model."""
+    try:
+        model.load_state_dict(parameters)
+    except RuntimeError as error:
+        fault = str(error).splitlines()[-1].strip()
+        raise RunError(
+            f"its checkpoint is of another model than config.json says: {fault}"
+        ) from error
 
 
 def _on(device: torch.device, batch: Any) -> Any:

@@ -59,7 +59,7 @@ PRESETS = {
         course=_SHORT,
     ),
     "babi-small": RunConfig(
-        task=TaskConfig(name="babi", sizes={"generated": 1000, "tasks": "1", "batch_size": 16}),
+        task=TaskConfig(name="babi", sizes={"generated": 1000, "tasks": 20, "batch_size": 16}),
         model=ModelConfig(hidden_size=64, cells=16, word_size=32, embedding_size=32),
         optimiser=_FASTER,
         course=CourseConfig(
@@ -68,7 +68,7 @@ PRESETS = {
             checkpoint_every=200,
             best_metric="eval/error",
             stop_metric="eval/error",
-            stop_at=0.02,
+            stop_at=0.03,
         ),
     ),
 }

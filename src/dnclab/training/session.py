@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,25 +19,29 @@ from dnclab.tasks.bitmap import BitmapTask, evaluation_set
 from dnclab.training import checkpoint
 from dnclab.training.config import RunConfig
 from dnclab.training.loggers import Logger, ProgressDisplay, TensorBoardLogger
-from dnclab.training.loop import Outcome, train
+from dnclab.training.loop import Learner, Outcome, load_parameters, numerics, train
 from dnclab.training.settings import from_dict, to_dict
 from dnclab.training.tasks import Bitmaps, Trainable, build_task, evaluate_bitmaps
-from dnclab.training.workers import Workers, workers
+from dnclab.training.workers import workers
 
 
-def start(folder: Path, config: RunConfig, *, quiet: bool = False) -> Outcome:
-    """A new run in a new folder."""
-    with workers() as team:
-        build_task(config.task)  # refuses what cannot be before there is a folder
+def start(
+    folder: Path, config: RunConfig, *, quiet: bool = False, loggers: Sequence[Logger] = ()
+) -> Outcome:
+    """A new run in a new folder; it shows its progress, and logs to TensorBoard and `loggers`."""
+    with workers() as team, numerics(config.course.threads):
+        # What cannot be built is refused before there is a folder.
+        learner = Learner.new(build_task(config.task), config, team)
         team.from_first(lambda: runs.create(folder, to_dict(config)))
-        return _run(folder, config, team, quiet)
+        return _run(folder, learner, quiet, loggers)
 
 
-def resume(folder: Path, *, quiet: bool = False) -> Outcome:
+def resume(folder: Path, *, quiet: bool = False, loggers: Sequence[Logger] = ()) -> Outcome:
     """Go on with a run where its newest checkpoint stands."""
     config = read(folder)
-    with workers() as team:
-        return _run(folder, config, team, quiet)
+    with workers() as team, numerics(config.course.threads):
+        learner = Learner.new(build_task(config.task), config, team)
+        return _run(folder, learner, quiet, loggers)
 
 
 def read(folder: Path) -> RunConfig:
@@ -50,28 +54,34 @@ def read(folder: Path) -> RunConfig:
         raise RunError(f"{folder}: its config.json does not fit this version: {error}") from error
 
 
-def _run(folder: Path, config: RunConfig, team: Workers, quiet: bool) -> Outcome:
+def _run(folder: Path, learner: Learner, quiet: bool, extra: Sequence[Logger]) -> Outcome:
+    team = learner.workers
     with ExitStack() as stack:
+        team.from_first(lambda: _enter(stack, runs.locked(folder)))
+        learner.restore_newest(folder)
+        step, steps = learner.step, learner.config.course.steps
         loggers: list[Logger] = []
         if team.first:
-            stack.enter_context(runs.locked(folder))
-            saved = checkpoint.load_newest(folder)
-            step = 0 if saved is None else saved.step
             loggers = [
-                ProgressDisplay(config.course.steps, quiet=quiet, start_step=step),
+                ProgressDisplay(steps, quiet=quiet, start_step=step),
                 TensorBoardLogger(folder, start_step=step),
+                *extra,
             ]
             for logger in loggers:
                 stack.callback(logger.close)
             runs.drop_outcome(folder)
         begun = time.perf_counter()
-        outcome = train(folder, config, loggers=loggers, workers=team)
+        outcome = train(folder, learner.config, loggers=loggers, learner=learner)
         if team.first:
             runs.note_session(folder, step, outcome.step, time.perf_counter() - begun)
             runs.write_outcome(folder, outcome.step, outcome.reason)
             if outcome.evaluation:
                 draw(folder)
         return outcome
+
+
+def _enter(stack: ExitStack, context: AbstractContextManager[None]) -> None:
+    stack.enter_context(context)
 
 
 def load(folder: Path) -> tuple[RunConfig, Trainable, nn.Module, int]:
@@ -82,7 +92,10 @@ def load(folder: Path) -> tuple[RunConfig, Trainable, nn.Module, int]:
         raise RunError(f"{folder}: no checkpoint yet; let it train a while")
     task = build_task(config.task)
     model = task.model(config.model)
-    model.load_state_dict(checkpoint.join_state(saved.tensors, saved.data)["model"])
+    try:
+        load_parameters(model, checkpoint.join_state(saved.tensors, saved.data)["model"])
+    except RunError as error:
+        raise RunError(f"{folder}: {error}") from error
     return config, task, model.eval(), saved.step
 
 

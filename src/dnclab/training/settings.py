@@ -52,10 +52,11 @@ def _parser(config: RunConfig) -> ArgumentParser:
 
         def error(self, message: str, ex: Exception | None = None) -> NoReturn:
             del ex
-            raise ValueError(" ".join(message.split()).replace("Parser key ", ""))
+            words = " ".join(message.split()).replace("Parser key ", "")
+            raise ValueError(words.replace("unrecognized arguments: --", "no such setting: "))
 
     jsonargparse.set_parsing_settings(docstring_parse_attribute_docstrings=True)
-    parser = Parser(prog="", default_env=False)
+    parser = Parser(prog="", default_env=False, allow_abbrev=False)
     parser.add_class_arguments(RunConfig, None, as_group=True)
     parser.set_defaults(asdict(config))
     return parser

@@ -6,20 +6,21 @@ batches of bits, or a :class:`Trainable`, which decides everything itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
+from dnclab.checks import check_size
 from dnclab.controllers import CONTROLLERS
 from dnclab.model import DNC
 from dnclab.state import DNCState
 from dnclab.tasks import BITMAP_TASKS
 from dnclab.tasks.babi import encoding
 from dnclab.tasks.babi import task as babi
-from dnclab.tasks.babi.reader import ALL_TASKS
+from dnclab.tasks.babi.reader import ALL_TASKS, check_tasks
 from dnclab.tasks.babi.stories import generate_stories
 from dnclab.tasks.bitmap import (
     BitmapBatch,
@@ -28,6 +29,7 @@ from dnclab.tasks.bitmap import (
     BitmapTask,
     bitmap_loss,
     bitmap_score,
+    count_answer_bits,
     count_bits,
     evaluation_set,
 )
@@ -55,8 +57,11 @@ class Trainable(Protocol):
     def loss(self, outputs: Tensor, batch: Any) -> Tensor:
         """What is made small: summed over time, averaged over the samples of the batch."""
 
-    def error(self, outputs: Tensor, batch: Any) -> float:
-        """A figure for the progress bar: the share of answers that are wrong."""
+    def count_answers(self, outputs: Tensor, batch: Any) -> tuple[int, int]:
+        """For the progress bar: how many answers are wrong, and how many there are."""
+
+    def figures(self) -> Sequence[str]:
+        """The names of what `evaluate` gives."""
 
     def evaluate(self, model: nn.Module, batches: int) -> dict[str, float]:
         """Figures on held-out data, ``loss`` among them; lower is better for all."""
@@ -117,11 +122,13 @@ class Bitmaps:
         """Cross entropy of the bits."""
         return bitmap_loss(outputs, batch)
 
-    def error(self, outputs: Tensor, batch: BitmapBatch) -> float:
-        """The share of wrong bits where an answer is due."""
-        if not batch.answers.any():
-            return 0.0
-        return bitmap_score(count_bits(outputs, batch)).bit_error
+    def count_answers(self, outputs: Tensor, batch: BitmapBatch) -> tuple[int, int]:
+        """Wrong bits, and all bits, where an answer is due."""
+        return count_answer_bits(outputs, batch)
+
+    def figures(self) -> Sequence[str]:
+        """As `evaluate_bitmaps` names them."""
+        return ("loss", "bit_error", "faulty")
 
     def evaluate(self, model: nn.Module, batches: int) -> dict[str, float]:
         """Loss, share of wrong bits, share of sequences with a wrong bit."""
@@ -168,9 +175,11 @@ class Babi:
         joined_answers: bool = False,
         group_lengths: bool = False,
     ) -> None:
-        chosen = ALL_TASKS if tasks == "all" else tuple(int(task) for task in str(tasks).split("+"))
+        chosen = ALL_TASKS if tasks == "all" else _numbers(str(tasks))
+        check_size("batch_size", batch_size)
         options = encoding.EncodingOptions(think_steps=think_steps, joined_answers=joined_answers)
         if generated is not None:
+            check_size("generated", generated)
             self.vocabulary, self.train, self.test = _generated(generated, chosen, options)
         else:
             data = (
@@ -214,10 +223,14 @@ class Babi:
         """Cross entropy of the answers."""
         return babi.answer_loss(outputs, batch)
 
-    def error(self, outputs: Tensor, batch: babi.BabiBatch) -> float:
-        """The share of wrong answer words."""
+    def count_answers(self, outputs: Tensor, batch: babi.BabiBatch) -> tuple[int, int]:
+        """Wrong answer words, and all answer words."""
         counts = babi.count_answers(outputs, batch)
-        return sum(counts.wrong) / max(1, sum(counts.asked))
+        return sum(counts.wrong), sum(counts.asked)
+
+    def figures(self) -> Sequence[str]:
+        """The mean error, tasks unsolved, the error of each task."""
+        return ("loss", "error", "unsolved", *(f"error_{task}" for task in self.tasks))
 
     def evaluate(self, model: nn.Module, batches: int) -> dict[str, float]:
         """The mean error of the tasks, how many stay unsolved, each task's error, the loss.
@@ -239,6 +252,14 @@ class Babi:
             "unsolved": len(score.errors) - score.solved,
             **{f"error_{task}": error for task, error in score.errors.items()},
         }
+
+
+def _numbers(tasks: str) -> tuple[int, ...]:
+    """``"1+4+19"`` → (1, 4, 19)"""
+    parts = tasks.split("+")
+    if not all(part.isdecimal() for part in parts):
+        raise ValueError(f"tasks: expected all, or numbers as 1+4+19, got {tasks!r}")
+    return check_tasks(int(part) for part in parts)
 
 
 EVALUATED_TOGETHER = 32

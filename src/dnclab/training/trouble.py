@@ -3,55 +3,58 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
-from torch.utils import _pytree as pytree
 
 from dnclab.model import DNC
-from dnclab.runs import RunError
+from dnclab.training.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
     from dnclab.training.tasks import Trainable
 
 
-def report_and_raise(
-    folder: Path, step: int, task: Trainable, model: nn.Module, batch: Any
-) -> NoReturn:
-    """Write batch, parameters and gradients beside the run, and stop it with a name."""
-    culprit = first_not_finite(task, model, batch)
-    place = folder / "trouble" / f"step-{step:08d}"
-    place.mkdir(parents=True, exist_ok=True)
-    leaves = pytree.tree_leaves(batch)
-    tensors = {f"batch.{index}": leaf.contiguous() for index, leaf in enumerate(leaves)}
+def place(folder: Path, step: int) -> Path:
+    """Where what is kept of a step lies in a run."""
+    return folder / "trouble" / f"step-{step:08d}"
+
+
+def keep(
+    where: Path, culprit: str, snapshot: Checkpoint, model: nn.Module, batches: Sequence[Any]
+) -> None:
+    """Write the batches of the step, its gradients, and all else that it began with."""
+    where.mkdir(parents=True, exist_ok=True)
+    tensors = dict(snapshot.tensors)
+    for number, batch in enumerate(batches):
+        for name, part in batch._asdict().items():
+            tensors[f"batch/{number}/{name}"] = part
     for name, parameter in model.named_parameters():
-        tensors[f"parameter.{name}"] = parameter.detach().cpu().contiguous()
         if parameter.grad is not None:
-            tensors[f"gradient.{name}"] = parameter.grad.cpu().contiguous()
-    save_file(tensors, place / "tensors.safetensors")
-    report = {"step": step, "first_not_finite": culprit}
-    (place / "report.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    raise RunError(
-        f"step {step}: the first quantity that is not finite is {culprit}; "
-        f"batch, parameters and gradients are in {place}"
-    )
+            tensors[f"gradient/{name}"] = parameter.grad
+    apart = {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
+    save_file(apart, where / "tensors.safetensors")
+    report = {"step": snapshot.step, "first_not_finite": culprit}
+    (where / "report.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
 
 
-def first_not_finite(task: Trainable, model: nn.Module, batch: Any) -> str:
-    """The name of the first: a parameter, the batch, something inside the model, a gradient."""
+def first_not_finite(task: Trainable, model: nn.Module, batches: Sequence[Any]) -> str:
+    """The name of the first: a parameter, a batch, something inside the model, a gradient."""
     for name, parameter in model.named_parameters():
         if not parameter.isfinite().all():
             return f"parameter {name}"
-    for name, part in zip(getattr(batch, "_fields", ()), batch, strict=False):
-        if isinstance(part, Tensor) and not part.isfinite().all():
-            return f"the batch's {name}"
-    inside = _first_inside(model, task.inputs(batch))
-    if inside is not None:
-        return inside
-    for name, parameter in model.named_parameters():
+    for batch in batches:
+        for name, part in batch._asdict().items():
+            if not part.isfinite().all():
+                return f"the batch's {name}"
+        inside = _first_inside(model, task.inputs(batch))
+        if inside is not None:
+            return inside
+    # Gradients are computed from the outputs backwards.
+    for name, parameter in reversed(list(model.named_parameters())):
         if parameter.grad is not None and not parameter.grad.isfinite().all():
             return f"gradient of {name}"
     return "the loss"

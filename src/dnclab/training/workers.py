@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -48,22 +48,38 @@ class Workers:
         """What the first process makes, in all of them."""
         if self.world == 1:
             return make()
-        made: list[Any] = [make() if self.first else None]
+        made: list[Any] = [_made_or_refused(make) if self.first else None]
         dist.broadcast_object_list(made)
-        result: Result = made[0]
-        return result
+        result, refusal = made[0]
+        if refusal is not None:
+            raise refusal
+        return cast("Result", result)
 
-    def mean(self, value: float) -> float:
-        """The mean over the processes, equal in all of them."""
+    def sums(self, *values: float) -> list[float]:
+        """Each value summed over the processes, equal in all of them."""
         if self.world == 1:
-            return value
-        total = torch.tensor(value, dtype=torch.float64, device=self.device)
-        dist.all_reduce(total)
-        return total.item() / self.world
+            return list(values)
+        totals = torch.tensor(values, dtype=torch.float64, device=self.device)
+        dist.all_reduce(totals)
+        found: list[float] = totals.tolist()
+        return found
 
     def any(self, flag: bool) -> bool:
         """Whether any process says so."""
-        return self.mean(float(flag)) > 0
+        return self.sums(float(flag))[0] > 0
+
+
+def _made_or_refused(make: Callable[[], Result]) -> tuple[Result | None, Exception | None]:
+    """What the others must hear of, or they would wait for ever."""
+    try:
+        return make(), None
+    except Exception as error:  # noqa: BLE001  # raised again, in all processes
+        return None, error
+
+
+def is_first() -> bool:
+    """Whether this process is the one that speaks and writes, as torchrun numbers them."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 @contextmanager
@@ -76,6 +92,8 @@ def workers() -> Iterator[Workers]:
     if world == 1:
         yield Workers(device=device)
         return
+    if gpu:
+        torch.cuda.set_device(device)
     dist.init_process_group("nccl" if gpu else "gloo")
     try:
         yield Workers(dist.get_rank(), world, device)

@@ -14,7 +14,6 @@ MAY_IMPORT = {
     "memory": {"checks", "memory"},
     "kernels": {"kernels"},
     "controllers": {"checks", "memory"},
-    "kernels": {"kernels", "memory"},
     "sequences": {"checks"},
     "state": {"checks", "memory"},
     "config": {"checks", "memory"},

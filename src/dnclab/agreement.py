@@ -85,6 +85,7 @@ def _everything(model: DNC, inputs: Tensor, state: DNCState, seed: int) -> dict[
 
 
 def _relative(found: Tensor, expected: Tensor) -> float:
+    expected = expected.detach()
     size = float(expected.norm())
-    error = float((found.double() - expected).norm())
+    error = float((found.detach().double() - expected).norm())
     return error / size if size > 0 else error

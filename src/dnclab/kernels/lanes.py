@@ -327,6 +327,8 @@ def _see_inputs(
             for i in range(x):
                 put(seen, i * lanes + lane, 0.0)
     store(seen, plan.columns - 1, fill(seen, 1.0))
+    for i in range(plan.columns, plan.seen):
+        store(seen, i, fill(seen, 0.0))
 
 
 @kernel
@@ -404,7 +406,8 @@ def _run_forward(
         _see_inputs(problem, plan, given, samples, first, lengths, t, seen_now)
         state = advance(seen_next, x)
         hidden = advance(state, reads)
-        store(hidden, h, fill(p, 1.0))
+        for i in range(h, plan.seen - x - reads):
+            store(hidden, i, fill(p, 1.0) if i == h else zero)
         _controller(problem, plan, packed, alive, before, now, seen_now, hidden)
         multiply(
             pointer(packed.controls), plan.control_rows, h + 1, hidden,
@@ -679,8 +682,11 @@ def _run_back(
                     put(d_memory, i * lanes + lane, 0.0)
                 if continued:
                     _enter(problem, d_final, first + lane, handed, lane)
-        for i in range(problem.outputs):
-            store(d_said, i, zero)
+        zero_all(plan.output_rows, d_said)
+        for i in range(plan.gates, plan.gate_rows):
+            store(d_gates, i, zero)
+        for i in range(problem.interface, plan.control_rows):
+            store(d_controls, i, zero)
         for lane in range(min(lanes, samples - first)):
             if t < get(lengths, lane):
                 place = (t * samples + first + lane) * problem.outputs
@@ -789,7 +795,10 @@ def backward(
         )  # fmt: skip
 
     run_all([partial(job, number) for number in range(len(tape))], options.threads)
-    gates, controls, outputs = (sum(part[1:], start=part[0]) for part in zip(*sums, strict=True))
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows shows by itself
+        gates, controls, outputs = (
+            sum(part[1:], start=part[0]) for part in zip(*sums, strict=True)
+        )
     seen = inputs + reads + (hidden if problem.lstm else 0)
     d_weights = Weights(
         gates=_transposed(gates[:seen, : plan.gates]),

@@ -25,7 +25,7 @@ from kernels.support import (
 from support import SWITCHES
 
 import dnclab
-from dnclab.kernels import lanes
+from dnclab.kernels import lanes, rows
 from dnclab.kernels.problem import EVERYTHING, NOTHING, States
 
 GOLDEN = np.load(Path(__file__).parents[1] / "golden" / "memory_unit.npz", allow_pickle=False)
@@ -36,7 +36,7 @@ DECIDED_BY_ROUNDING = {"n16_w16_r1_dnc"}
 what is read is the same, and so is the memory but for the order of its cells."""
 
 
-@pytest.fixture(params=[lanes], ids=lambda module: module.__name__.rpartition(".")[2])
+@pytest.fixture(params=[lanes, rows], ids=lambda module: module.__name__.rpartition(".")[2])
 def layout(request: pytest.FixtureRequest) -> ModuleType:
     module: ModuleType = request.param
     return module

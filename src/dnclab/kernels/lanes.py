@@ -15,25 +15,8 @@ import numpy as np
 
 from dnclab.kernels.compiled import inner, kernel
 from dnclab.kernels.lanes_adjoints import Adjoints, Room, step_back, zero_all
-from dnclab.kernels.lanes_memory import (
-    CONTENT,
-    EPSILON,
-    FOLLOWING,
-    PER_HEAD,
-    PRECEDING,
-    WEIGHTING,
-    Parts,
-    Places,
-    Scratch,
-    parts_of,
-    places_of,
-    relink,
-    retain,
-    round_up,
-    squash,
-    step,
-    write,
-)
+from dnclab.kernels.interface import squash
+from dnclab.kernels.lanes_memory import BLOCK, Scratch, relink, retain, step, write
 from dnclab.kernels.problem import (
     EVERYTHING,
     NOTHING,
@@ -46,6 +29,19 @@ from dnclab.kernels.problem import (
     empty_states,
 )
 from dnclab.kernels.products import COLUMNS, ROWS, multiply, pack, sum_outer
+from dnclab.kernels.records import (
+    CONTENT,
+    EPSILON,
+    FOLLOWING,
+    PER_HEAD,
+    PRECEDING,
+    WEIGHTING,
+    Parts,
+    Places,
+    parts_of,
+    places_of,
+    round_up,
+)
 from dnclab.kernels.simd import (
     advance,
     fill,
@@ -110,7 +106,13 @@ def plan_of(problem: Problem) -> Plan:
         seen=columns + COLUMNS - 1,
         reads=reads,
         parts=parts_of(problem),
-        places=places_of(problem, gate_rows, control_rows),
+        places=places_of(
+            problem,
+            padded=round_up(problem.cells, BLOCK),
+            gates=gate_rows,
+            controls=control_rows,
+            hidden=problem.hidden,
+        ),
     )
 
 
@@ -643,7 +645,7 @@ def _run_back(
                 source = advance(slot, (again - begin) * slot_size)
                 target = advance(source, slot_size)
                 squashed = advance(source, padded * (word + n))
-                squash(problem, parts, advance(now, places.controls), squashed)
+                squash(problem, parts, lanes, advance(now, places.controls), squashed)
                 retain(
                     n, padded, heads, advance(squashed, parts.free_gates),
                     advance(before, places.heads), retained,

@@ -10,7 +10,7 @@ import pytest
 
 from dnclab.kernels import simd
 from dnclab.kernels.compiled import inner
-from dnclab.kernels.problem import aligned_empty
+from dnclab.kernels.room import aligned_empty
 
 DTYPES: list[np.dtype[Any]] = [np.dtype(np.float32), np.dtype(np.float64)]
 

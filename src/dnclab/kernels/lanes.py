@@ -25,7 +25,6 @@ from dnclab.kernels.problem import (
     Problem,
     States,
     Weights,
-    aligned_empty,
     empty_states,
 )
 from dnclab.kernels.products import COLUMNS, ROWS, multiply, pack, sum_outer
@@ -42,6 +41,7 @@ from dnclab.kernels.records import (
     places_of,
     round_up,
 )
+from dnclab.kernels.room import aligned_empty
 from dnclab.kernels.simd import (
     advance,
     fill,

@@ -26,7 +26,6 @@ from dnclab.kernels.problem import (
     Problem,
     States,
     Weights,
-    aligned_empty,
     empty_states,
 )
 from dnclab.kernels.products import pack
@@ -67,6 +66,7 @@ from dnclab.kernels.rows_products import (
     add_product,
     products,
 )
+from dnclab.kernels.room import aligned_empty
 from dnclab.kernels.simd import (
     fill,
     fused,
@@ -497,14 +497,15 @@ def _run_forward(
     """From the step `begin` to the last one, or to the end of a stretch; returns where that is and
     whether L is to be kept there. Not `used`: the memory is empty.
 
-    `carried` [links, amplification, memory, products and scratch] is left alone between stretches.
+    `carried` [links, amplifications, memory, products and scratch] is left alone between stretches.
     """
     places, parts = plan.places, plan.parts
     cells, word, x, y = problem.cells, problem.word, problem.inputs, problem.outputs
     padded, keep, steps = places.padded, course.keep, course.steps
     links = pointer(carried)
-    amplification = skip(links, plan.links)
-    memory_room = skip(amplification, padded)
+    alone = skip(links, plan.links)
+    paired = skip(alone, padded)
+    memory_room = skip(paired, padded)
     chunk = skip(memory_room, plan.memory)
     said = skip(chunk, CHUNK * plan.gate_rows)
     squashed = skip(said, CHUNK * plan.output_rows)
@@ -516,7 +517,7 @@ def _run_forward(
         start = tape if course.memory_kept else memory_room
         zero_all(plan.memory, start)
         zero_all(plan.links, links)
-        zero_all(padded, amplification)
+        zero_all(2 * padded, alone)
         zero_all(places.size, record)
         zero_all(plan.state, state)
         if used:
@@ -613,8 +614,8 @@ def _run_forward(
             )  # fmt: skip
             _leave(problem, padded, final, course.sample, held)
         elif course.undone and keep == FOR_BACKWARD:
-            if amplify(cells, padded, weighting, amplification) > math.log(MOST_AMPLIFIED):
-                zero_all(padded, amplification)
+            if amplify(cells, padded, weighting, alone, paired) > math.log(MOST_AMPLIFIED):
+                zero_all(2 * padded, alone)
                 return t + 1, True
     return steps, True
 
@@ -659,22 +660,25 @@ def forward(
         [partial(_pack_forward, part, problem, plan, weights, packed) for part in range(4)],
         options.threads,
     )
-    made: dict[int, Sample] = {}
+    courses = [
+        _course(options, keep, int(length), samples, number) for number, length in enumerate(lengths)
+    ]
+    made = [
+        _make_sample(plan, course, all_states[number], dtype)
+        for number, course in enumerate(courses)
+    ]
+    # Memory is asked for by one thread: what others free goes back to the system, and costs a page
+    # fault for every page when it is asked for again.
+    rooms = [
+        aligned_empty(dtype, (_room_forward(plan),))
+        for _ in range(max(1, min(options.threads, samples)))
+    ]
 
     def job(number: int) -> None:
-        own = int(lengths[number])
-        course = _course(options, keep, own, samples, number)
-        sample = _make_sample(problem, plan, course, all_states[number], dtype)
-        [carried] = aligned_empty(
-            dtype,
-            (
-                plan.links + plan.places.padded + plan.memory
-                + CHUNK * (plan.gate_rows + plan.output_rows)
-                + plan.parts.size + 2 * lanes + _scratch_size(plan),
-            ),
-        )  # fmt: skip
+        course, sample, room = courses[number], made[number], rooms.pop()
+        [carried] = room
         begin = 0
-        while begin < own:
+        while begin < course.steps:
             starts, marks, patches = _room_for_patches(problem, plan, course, begin, dtype)
             end, keeps_links = _run_forward(
                 problem, plan, course, packed, begin, inputs, initial is not None, start, outputs,
@@ -685,13 +689,19 @@ def forward(
                 links = carried[: plan.links].copy() if course.undone and keeps_links else None
                 sample.stretches.append(Stretch(begin, end, starts, marks, patches, links))
             begin = end
-        made[number] = sample
+        rooms.append(room)
 
     run_all([partial(job, number) for number in range(samples)], options.threads)
-    if keep == NOTHING:
-        return outputs, final, None
-    in_order = [made[number] for number in range(samples)]
-    return outputs, final, Tape(in_order, inputs, lengths, all_states)
+    return outputs, final, None if keep == NOTHING else Tape(made, inputs, lengths, all_states)
+
+
+def _room_forward(plan: Plan) -> int:
+    """How much a sample's way there carries from step to step, with its scratch."""
+    return (
+        plan.links + 2 * plan.places.padded + plan.memory
+        + CHUNK * (plan.gate_rows + plan.output_rows)
+        + plan.parts.size + 2 * plan.lanes + _scratch_size(plan)
+    )  # fmt: skip
 
 
 def _course(options: Options, keep: int, steps: int, samples: int, sample: int) -> Course:
@@ -707,9 +717,7 @@ def _course(options: Options, keep: int, steps: int, samples: int, sample: int) 
     )
 
 
-def _make_sample(
-    problem: Problem, plan: Plan, course: Course, states: Array, dtype: np.dtype[Any]
-) -> Sample:
+def _make_sample(plan: Plan, course: Course, states: Array, dtype: np.dtype[Any]) -> Sample:
     steps, keep = course.steps, course.keep
     segments = -(-steps // course.segment) if keep == FOR_BACKWARD else 0
     memories = steps + 1 if course.memory_kept else segments
@@ -1099,19 +1107,22 @@ def backward(
         options.threads,
     )
 
-    def job(number: int) -> None:
-        sample = tape.samples[number]
-        course = _course(options, FOR_BACKWARD, sample.steps, samples, number)
-        segment = course.segment + 1
-        carried, slots, links_now = aligned_empty(
+    longest = _course(options, FOR_BACKWARD, steps, samples, 0)
+    slot = (not longest.memory_kept) * plan.memory + (not longest.undone) * plan.links
+    rooms = [
+        aligned_empty(
             dtype,
             (_room_back(problem, plan),),
-            (
-                segment * (0 if course.memory_kept else plan.memory)
-                + segment * (0 if course.undone else plan.links),
-            ),
-            (plan.links if course.undone else 0,),
-        )  # fmt: skip
+            ((longest.segment + 1) * slot,),
+            (plan.links if longest.undone else 0,),
+        )
+        for _ in range(max(1, min(options.threads, samples)))
+    ]
+
+    def job(number: int) -> None:
+        sample, room = tape.samples[number], rooms.pop()
+        course = _course(options, FOR_BACKWARD, sample.steps, samples, number)
+        carried, slots, links_now = room
         for stretch in reversed(sample.stretches):
             if stretch.links is not None:
                 np.copyto(links_now, stretch.links)
@@ -1121,6 +1132,7 @@ def backward(
                 sample.records, sample.memory, sample.links, stretch.starts, stretch.marks,
                 stretch.patches, links_now, d_gates[number], d_controls[number], slots, carried,
             )  # fmt: skip
+        rooms.append(room)
 
     run_all([partial(job, number) for number in range(samples)], options.threads)
     d_weights = Weights(*(np.zeros_like(of) for of in weights))

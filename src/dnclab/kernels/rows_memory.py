@@ -8,6 +8,7 @@ Everything is given by a pointer; sizes count numbers. The tags are those of ``d
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 from dnclab.kernels.compiled import inner
@@ -508,28 +509,46 @@ PATCHED_ABOVE = 0.375
 
 
 @inner
-def amplify(cells: int, padded: int, weighting: Any, amplification: Any) -> Any:
-    """Adds to each cell the log of how much undoing this step multiplies rounding in its links at
-    most, -log(1 - w[i] - max_{j≠i} w[j]) over cells that are not patched; those begin anew. Returns
-    the greatest sum.
-    """
+def _two_highest(cells: int, numbers: Any, limit: float) -> Any:
+    """The two highest of those that are not above the limit, or 0."""
     highest, second = 0.0, 0.0
     for n in range(cells):
-        w = get(weighting, n)
-        if w <= PATCHED_ABOVE:
-            if w > highest:
-                highest, second = w, highest
-            elif w > second:
-                second = w
+        number = get(numbers, n)
+        if number <= limit:
+            if number > highest:
+                highest, second = number, highest
+            elif number > second:
+                second = number
+    return highest, second
+
+
+@inner
+def amplify(cells: int, padded: int, weighting: Any, alone: Any, paired: Any) -> Any:
+    """How much undoing the steps so far multiplies rounding in L at most, as a logarithm.
+
+    A step divides L[i,j] by 1 - w[i] - w[j], that is by (1 - w[i]) (1 - w[j]) times a rest that is
+    near 1 unless both are large. `alone` sums -log(1 - w[i]) over steps, `paired` that and the
+    rest's -log for the largest w[j] of another cell; a cell that is patched begins anew, and others
+    no longer meet it.
+    """
+    lanes = lane_count(weighting)
+    highest, second = _two_highest(cells, weighting, PATCHED_ABOVE)
     one, zero = fill(weighting, 1.0), fill(weighting, 0.0)
     top, next_to_top = fill(weighting, highest), fill(weighting, second)
-    patched, most = fill(weighting, PATCHED_ABOVE), zero
-    for n in range(0, padded, lane_count(weighting)):
+    patched = fill(weighting, PATCHED_ABOVE)
+    for n in range(0, padded, lanes):
         w = load_at(weighting, n)
         other = where_less(w, top, top, next_to_top)
-        grown = load_at(amplification, n) - log(one - w - other)
-        grown = first_of(weighting, n, cells, where_less(patched, w, zero, grown))
-        store_at(amplification, n, grown)
+        grown = load_at(alone, n) - log(one - w)
+        store_at(alone, n, where_less(patched, w, zero, grown))
+        grown = load_at(paired, n) - log((one - w - other) / (one - other))
+        store_at(paired, n, where_less(patched, w, zero, grown))
+    highest, second = _two_highest(cells, alone, math.inf)
+    top, next_to_top = fill(weighting, highest), fill(weighting, second)
+    most = zero
+    for n in range(0, padded, lanes):
+        other = where_less(load_at(alone, n), top, top, next_to_top)
+        grown = load_at(paired, n) + other
         most = where_less(most, grown, grown, most)
     return greatest(most)
 

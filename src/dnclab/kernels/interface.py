@@ -1,9 +1,9 @@
 """Squashing the interface, and its adjoint, for either layout.
 
-An entry of the interface is `apart` numbers from the next: as many as lanes hold where a sample lies
-in each lane, 1 where the entries of one sample lie side by side. Sections are worked on in their
-order, and whole lanes are written: what is written beyond the end of a section is written again by
-the next one, and behind the last there is room for it.
+An entry of the interface is `apart` numbers from the next: as many as lanes hold where a sample
+lies in each lane, 1 where the entries of one sample lie side by side. Sections are worked on in
+their order, and whole lanes are written: what is written beyond the end of a section is written
+again by the next one, and behind the last there is room for it.
 """
 
 from __future__ import annotations
@@ -151,9 +151,7 @@ def squash_back(
     _onepluses_back(apart, limit, alive, raw, d, d_raw, parts.write_strength, parts.erase, 0)
     _sigmoids_back(apart, limit, alive, raw, squashed, d, d_raw, parts.erase, parts.write_vector)
     _linear_back(apart, limit, alive, raw, d, d_raw, parts.write_vector, parts.free_gates)
-    _sigmoids_back(
-        apart, limit, alive, raw, squashed, d, d_raw, parts.free_gates, parts.read_modes
-    )
+    _sigmoids_back(apart, limit, alive, raw, squashed, d, d_raw, parts.free_gates, parts.read_modes)
     for head in range(problem.heads):
         modes = (parts.read_modes + 3 * head) * apart
         mean = fill(raw, 0.0)
@@ -171,6 +169,4 @@ def squash_back(
             store_at(d_raw, i, _inside(limit, raw, i, load_at(d, i) * slope, alive))
     if problem.sharpen:
         shift = parts.sharpness - parts.raw_sharpness
-        _onepluses_back(
-            apart, limit, alive, raw, d, d_raw, parts.sharpness, parts.size, shift
-        )
+        _onepluses_back(apart, limit, alive, raw, d, d_raw, parts.sharpness, parts.size, shift)

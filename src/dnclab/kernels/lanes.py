@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dnclab.kernels.compiled import inner, kernel
-from dnclab.kernels.lanes_adjoints import Adjoints, Room, step_back, zero_all
 from dnclab.kernels.interface import squash
+from dnclab.kernels.lanes_adjoints import Adjoints, Room, step_back, zero_all
 from dnclab.kernels.lanes_memory import BLOCK, Scratch, relink, retain, step, write
 from dnclab.kernels.problem import (
     EVERYTHING,
     NOTHING,
     Array,
+    Lengths,
     Options,
     Problem,
     States,
@@ -442,7 +443,7 @@ def forward(
     weights: Weights,
     initial: States | None,
     inputs: Array,
-    lengths: Array,
+    lengths: Lengths,
     keep: int,
 ) -> tuple[Array, States, list[Group] | None]:
     """Outputs, the state of each sample after its last step, and what the way back needs.
@@ -481,7 +482,7 @@ def forward(
 
 
 def _make_group(
-    plan: Plan, problem: Problem, lengths: Array, lanes: int, dtype: np.dtype[Any], keep: int
+    plan: Plan, problem: Problem, lengths: Lengths, lanes: int, dtype: np.dtype[Any], keep: int
 ) -> Group:
     steps = int(lengths.max())
     padded = plan.places.padded

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.floating]
+Lengths = NDArray[np.int64]
 
 
 class Problem(NamedTuple):

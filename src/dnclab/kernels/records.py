@@ -80,9 +80,7 @@ def round_up(number: int, multiple: int) -> int:
     return -(-number // multiple) * multiple
 
 
-def places_of(
-    problem: Problem, *, padded: int, gates: int, controls: int, hidden: int
-) -> Places:
+def places_of(problem: Problem, *, padded: int, gates: int, controls: int, hidden: int) -> Places:
     """The record's order; cells, gates, controls and hidden units are padded."""
     sizes = (
         controls,

@@ -10,8 +10,8 @@ rounding too much; or, exactly, L is kept of every few steps and computed again.
 from __future__ import annotations
 
 import math
-from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -22,13 +22,13 @@ from dnclab.kernels.problem import (
     FOR_BACKWARD,
     NOTHING,
     Array,
+    Lengths,
     Options,
     Problem,
     States,
     Weights,
     empty_states,
 )
-from dnclab.kernels.products import pack
 from dnclab.kernels.records import (
     CONTENT,
     EPSILON,
@@ -36,12 +36,8 @@ from dnclab.kernels.records import (
     PER_HEAD,
     PRECEDING,
     WEIGHTING,
-    Parts,
-    Places,
-    parts_of,
-    places_of,
-    round_up,
 )
+from dnclab.kernels.room import aligned_empty
 from dnclab.kernels.rows_adjoints import Adjoints, Kept, Room, step_back
 from dnclab.kernels.rows_memory import (
     BLOCK,
@@ -58,15 +54,24 @@ from dnclab.kernels.rows_memory import (
     write,
     zero_all,
 )
-from dnclab.kernels.rows_products import (
-    BLOCK_LANES,
-    TILE_LANES,
-    TILE_ROWS,
-    add_outer,
-    add_product,
-    products,
+from dnclab.kernels.rows_plan import (
+    Back,
+    Course,
+    Forward,
+    Held,
+    Plan,
+    Sample,
+    Stretch,
+    Tape,
+    enter,
+    leave,
+    move,
+    pack_back,
+    pack_forward,
+    plan_of,
 )
-from dnclab.kernels.room import aligned_empty
+from dnclab.kernels.rows_products import add_product, products
+from dnclab.kernels.rows_weights import gradients
 from dnclab.kernels.simd import (
     fill,
     fused,
@@ -87,324 +92,12 @@ from dnclab.kernels.threads import run_all
 CHUNK = 32
 """Steps whose products with inputs and to outputs are computed together."""
 
-MOST_AMPLIFIED = 100.0
-"""How much undoing may multiply rounding in L before a whole L is kept."""
+MOST_AMPLIFIED = 300.0
+"""So many roundings of L may add up, each multiplied by what undoing the steps before it divides
+by, before a whole L is kept."""
 
 MOST_PATCHES = 256
 """Patches there is room for in a stretch, unless one step might need more."""
-
-OUTER_STEPS = 64
-"""Steps whose part in the gradients of the weights is summed at once."""
-
-OUTER_ROWS = 128
-"""Rows of such a gradient that are a job."""
-
-
-class Plan(NamedTuple):
-    """Sizes that follow from the problem and the lanes, in numbers."""
-
-    lanes: int
-    unit: int
-    """H in whole lanes."""
-    gate_rows: int
-    """Four units, or one without an LSTM, in whole blocks."""
-    gates: int
-    """Of which so many are gates."""
-    control_rows: int
-    control_columns: int
-    """I, made even."""
-    output_rows: int
-    state_rows: int
-    hidden_rows: int
-    input_rows: int
-    input_copy: int
-    """X in whole tiles of a gradient."""
-    reads: int
-    """Where h begins in a state: behind RW and what is written beyond it."""
-    state: int
-    """From one state to the next; columns of products."""
-    words: int
-    """W in whole blocks."""
-    key: int
-    """W in whole lanes and blocks."""
-    memory: int
-    """Numbers of M, padded."""
-    links: int
-    """Numbers of L, padded."""
-    parts: Parts
-    places: Places
-
-
-@lru_cache(maxsize=64)
-def plan_of(problem: Problem, lanes: int) -> Plan:
-    """Everything that can be known without the numbers."""
-    block = BLOCK_LANES * lanes
-    unit = round_up(problem.hidden, max(lanes, TILE_ROWS))
-    gates = (4 if problem.lstm else 1) * unit
-    word, words = problem.word, round_up(problem.word, BLOCK)
-    reads = round_up(problem.heads * word + words - word, max(lanes, 2))
-    padded = round_up(problem.cells, max(lanes, BLOCK))
-    gate_rows, control_rows = round_up(gates, block), round_up(problem.interface, block)
-    return Plan(
-        lanes=lanes,
-        unit=unit,
-        gate_rows=gate_rows,
-        gates=gates,
-        control_rows=control_rows,
-        control_columns=round_up(problem.interface, 2),
-        output_rows=round_up(problem.outputs, block),
-        state_rows=round_up(reads + unit, block),
-        hidden_rows=round_up(problem.hidden, block),
-        input_rows=round_up(problem.inputs, block),
-        input_copy=round_up(problem.inputs, TILE_LANES * lanes),
-        reads=reads,
-        state=reads + unit,
-        words=words,
-        key=round_up(words, lanes),
-        memory=words * padded,
-        links=padded * padded,
-        parts=parts_of(problem),
-        # Interfaces are read and written by whole lanes, beyond their end.
-        places=places_of(
-            problem,
-            padded=padded,
-            gates=gate_rows,
-            controls=control_rows + lanes,
-            hidden=unit,
-        ),
-    )
-
-
-class Forward(NamedTuple):
-    """Weights packed for the way there."""
-
-    inputs: Array
-    """From x to gates, and the bias."""
-    inputs_bias: Array
-    states: Array
-    """From [r; h] to gates."""
-    controls: Array
-    """From h to ξ."""
-    controls_bias: Array
-    outputs: Array
-    """From [r; h] to y."""
-    outputs_bias: Array
-
-
-class Back(NamedTuple):
-    """Weights packed for the way back."""
-
-    inputs: Array
-    """From gates to x."""
-    states: Array
-    """From gates to [r; h]."""
-    controls: Array
-    """From ξ to h."""
-    outputs: Array
-    """From y to [r; h]."""
-
-
-class Stretch(NamedTuple):
-    """Steps after which L was kept, or the room for patches was full."""
-
-    begin: int
-    end: int
-    starts: Array
-    """[end - begin + 1]: the first patch of each step, as floats."""
-    marks: Array
-    """[patches]: the cell of each patch, as floats."""
-    patches: Array
-    """[patches, 2, padded]: row and column of L before the step."""
-    links: Array | None
-    """L after the last step, if it was kept."""
-
-
-class Sample(NamedTuple):
-    """What the forward pass of a sample leaves behind."""
-
-    steps: int
-    records: Array
-    """[T+1, record]; the first one holds the initial state. Two of them without a way back."""
-    states: Array
-    """[T+2, state]; the last one is not used."""
-    memory: Array
-    """M_0, ..., M_T, or M before every `segment`-th step."""
-    links: Array
-    """L_0, ..., L_T, or before every `segment`-th step, or nothing."""
-    segment: int
-    """Steps between those M and L that are kept."""
-    stretches: list[Stretch]
-
-
-class Tape(NamedTuple):
-    """What the forward pass leaves behind."""
-
-    samples: list[Sample]
-    inputs: Array
-    lengths: Array
-    states: Array
-    """[B, T+2, state]; those of the samples are parts of it."""
-
-
-# --- packing -------------------------------------------------------------------------------------
-
-
-@inner
-def _pack_gates(problem: Problem, plan: Plan, gates: Array, begin: int, count: int, target: Array,
-                columns: int, first: int) -> None:  # fmt: skip
-    """`count` columns of the gates' weights; each gate begins at whole lanes."""
-    x, h = problem.inputs, problem.hidden
-    seen = x + problem.heads * problem.word + (h if problem.lstm else 0)
-    block = BLOCK_LANES * plan.lanes
-    for gate in range(4 if problem.lstm else 1):
-        source = skip(pointer(gates), gate * h * seen + begin)
-        pack(source, h, count, seen, 1, pointer(target), gate * plan.unit, first, columns, block)
-
-
-@kernel
-def _pack_forward(
-    part: int, problem: Problem, plan: Plan, weights: Weights, packed: Forward
-) -> None:
-    """One of four parts, so that threads can share the work."""
-    x, h, reads = problem.inputs, problem.hidden, problem.heads * problem.word
-    block = BLOCK_LANES * plan.lanes
-    if part == 0:
-        packed.states[:] = 0
-        _pack_gates(problem, plan, weights.gates, x, reads, packed.states, plan.state, 0)
-        if problem.lstm:
-            begin = x + reads
-            _pack_gates(
-                problem, plan, weights.gates, begin, h, packed.states, plan.state, plan.reads
-            )
-    elif part == 1:
-        packed.inputs[:] = 0
-        _pack_gates(problem, plan, weights.gates, 0, x, packed.inputs, x, 0)
-        packed.inputs_bias[:] = 0
-        for gate in range(4 if problem.lstm else 1):
-            for i in range(h):
-                packed.inputs_bias[gate * plan.unit + i] = weights.gates_bias[gate * h + i]
-    elif part == 2:
-        packed.controls[:] = 0
-        into, rows = pointer(packed.controls), problem.interface
-        pack(pointer(weights.interface), rows, h, h, 1, into, 0, 0, plan.unit, block)
-        packed.controls_bias[:] = 0
-        packed.controls_bias[:rows] = weights.interface_bias
-    else:
-        packed.outputs[:] = 0
-        into, rows = pointer(packed.outputs), problem.outputs
-        pack(pointer(weights.read_output), rows, reads, reads, 1, into, 0, 0, plan.state, block)
-        pack(pointer(weights.output), rows, h, h, 1, into, 0, plan.reads, plan.state, block)
-        packed.outputs_bias[:] = 0
-        packed.outputs_bias[:rows] = weights.output_bias
-
-
-@inner
-def _pack_gates_turned(problem: Problem, plan: Plan, gates: Array, begin: int, count: int,
-                       target: Array, first: int) -> None:  # fmt: skip
-    """From gates to `count` of what they see."""
-    x, h = problem.inputs, problem.hidden
-    seen = x + problem.heads * problem.word + (h if problem.lstm else 0)
-    block = BLOCK_LANES * plan.lanes
-    for gate in range(4 if problem.lstm else 1):
-        source = skip(pointer(gates), gate * h * seen + begin)
-        into = pointer(target)
-        pack(source, count, h, 1, seen, into, first, gate * plan.unit, plan.gates, block)
-
-
-@kernel
-def _pack_back(part: int, problem: Problem, plan: Plan, weights: Weights, packed: Back) -> None:
-    """One of four parts."""
-    x, h, reads = problem.inputs, problem.hidden, problem.heads * problem.word
-    block = BLOCK_LANES * plan.lanes
-    if part == 0:
-        packed.states[:] = 0
-        _pack_gates_turned(problem, plan, weights.gates, x, reads, packed.states, 0)
-        if problem.lstm:
-            begin = x + reads
-            _pack_gates_turned(problem, plan, weights.gates, begin, h, packed.states, plan.reads)
-    elif part == 1:
-        packed.inputs[:] = 0
-        _pack_gates_turned(problem, plan, weights.gates, 0, x, packed.inputs, 0)
-    elif part == 2:
-        packed.controls[:] = 0
-        into, columns = pointer(packed.controls), problem.interface
-        source = pointer(weights.interface)
-        pack(source, h, columns, 1, h, into, 0, 0, plan.control_columns, block)
-    else:
-        packed.outputs[:] = 0
-        into, columns = pointer(packed.outputs), problem.outputs
-        source = pointer(weights.read_output)
-        pack(source, reads, columns, 1, reads, into, 0, 0, columns, block)
-        pack(pointer(weights.output), h, columns, 1, h, into, plan.reads, 0, columns, block)
-
-
-# --- states in and out ---------------------------------------------------------------------------
-
-
-class Held(NamedTuple):
-    """Where the parts of a state, or their adjoints, lie: pointers."""
-
-    reads: Any
-    hidden: Any
-    cell: Any
-    memory: Any
-    usage: Any
-    links: Any
-    precedence: Any
-    write_weighting: Any
-    weightings: Any
-    """Of the first head."""
-    apart: int
-    """From one head's to the next's."""
-
-
-@inner
-def _move(source: Any, begin: int, count: int, target: Any, place: int) -> None:
-    for i in range(count):
-        put(target, place + i, get(source, begin + i))
-
-
-@inner
-def _enter(problem: Problem, padded: int, states: States, sample: int, held: Held) -> None:
-    """A sample's state, or its adjoint, into padded room that is 0."""
-    n, word, heads, h = problem.cells, problem.word, problem.heads, problem.hidden
-    _move(pointer(states.reads), sample * heads * word, heads * word, held.reads, 0)
-    if problem.lstm:
-        _move(pointer(states.hidden), sample * h, h, held.hidden, 0)
-        _move(pointer(states.cell), sample * h, h, held.cell, 0)
-    memory, links = pointer(states.memory), pointer(states.links)
-    for i in range(n):
-        for w in range(word):
-            put(held.memory, w * padded + i, get(memory, (sample * n + i) * word + w))
-        _move(links, (sample * n + i) * n, n, held.links, i * padded)
-        put(held.links, i * padded + i, 0.0)  # no cell follows itself, whatever was given
-    _move(pointer(states.usage), sample * n, n, held.usage, 0)
-    _move(pointer(states.precedence), sample * n, n, held.precedence, 0)
-    _move(pointer(states.write_weighting), sample * n, n, held.write_weighting, 0)
-    for head in range(heads):
-        start = (sample * heads + head) * n
-        _move(pointer(states.read_weightings), start, n, held.weightings, head * held.apart)
-
-
-@inner
-def _leave(problem: Problem, padded: int, states: States, sample: int, held: Held) -> None:
-    """A sample's state, or its adjoint, out of padded room."""
-    n, word, heads, h = problem.cells, problem.word, problem.heads, problem.hidden
-    _move(held.reads, 0, heads * word, pointer(states.reads), sample * heads * word)
-    if problem.lstm:
-        _move(held.hidden, 0, h, pointer(states.hidden), sample * h)
-        _move(held.cell, 0, h, pointer(states.cell), sample * h)
-    memory, links = pointer(states.memory), pointer(states.links)
-    for i in range(n):
-        for w in range(word):
-            put(memory, (sample * n + i) * word + w, get(held.memory, w * padded + i))
-        _move(held.links, i * padded, n, links, (sample * n + i) * n)
-    _move(held.usage, 0, n, pointer(states.usage), sample * n)
-    _move(held.precedence, 0, n, pointer(states.precedence), sample * n)
-    _move(held.write_weighting, 0, n, pointer(states.write_weighting), sample * n)
-    for head in range(heads):
-        start = (sample * heads + head) * n
-        _move(held.weightings, head * held.apart, n, pointer(states.read_weightings), start)
 
 
 # --- forwards ------------------------------------------------------------------------------------
@@ -456,23 +149,6 @@ def _scratch_size(plan: Plan) -> int:
     return 2 * plan.key + 4 * plan.places.padded
 
 
-class Course(NamedTuple):
-    """How a sample is gone through."""
-
-    keep: int
-    """NOTHING, FOR_BACKWARD or EVERYTHING."""
-    undone: bool
-    """Whether L is undone on the way back."""
-    memory_kept: bool
-    """Whether M is kept of every step."""
-    segment: int
-    steps: int
-    samples: int
-    """B."""
-    sample: int
-    """Which of them."""
-
-
 @kernel
 def _run_forward(
     problem: Problem,
@@ -505,7 +181,8 @@ def _run_forward(
     links = pointer(carried)
     alone = skip(links, plan.links)
     paired = skip(alone, padded)
-    memory_room = skip(paired, padded)
+    amplified = skip(paired, padded)
+    memory_room = skip(amplified, plan.lanes)
     chunk = skip(memory_room, plan.memory)
     said = skip(chunk, CHUNK * plan.gate_rows)
     squashed = skip(said, CHUNK * plan.output_rows)
@@ -517,7 +194,7 @@ def _run_forward(
         start = tape if course.memory_kept else memory_room
         zero_all(plan.memory, start)
         zero_all(plan.links, links)
-        zero_all(2 * padded, alone)
+        zero_all(2 * padded + plan.lanes, alone)
         zero_all(places.size, record)
         zero_all(plan.state, state)
         if used:
@@ -527,7 +204,7 @@ def _run_forward(
                 skip(record, places.write_weighting),
                 skip(record, places.heads + WEIGHTING * padded), PER_HEAD * padded,
             )  # fmt: skip
-            _enter(problem, padded, initial, course.sample, held)
+            enter(problem, padded, initial, course.sample, held)
         if keep == EVERYTHING:
             copy(plan.links, links, pointer(all_links))
 
@@ -605,17 +282,20 @@ def _run_forward(
             )  # fmt: skip
             for k in range(count):
                 place = ((t - number + k) * course.samples + course.sample) * y
-                _move(said, k * plan.output_rows, y, answers, place)
+                move(said, k * plan.output_rows, y, answers, place)
         if t == steps - 1:
             held = Held(
                 state_now, hidden, skip(now, places.cell), target, skip(now, places.usage), links,
                 skip(now, places.precedence), weighting,
                 skip(now, places.heads + WEIGHTING * padded), PER_HEAD * padded,
             )  # fmt: skip
-            _leave(problem, padded, final, course.sample, held)
+            leave(problem, padded, final, course.sample, held)
         elif course.undone and keep == FOR_BACKWARD:
-            if amplify(cells, padded, weighting, alone, paired) > math.log(MOST_AMPLIFIED):
-                zero_all(2 * padded, alone)
+            # Rounding of each step so far is multiplied by all that were before it.
+            most = math.exp(amplify(cells, padded, weighting, alone, paired))
+            put(amplified, 0, get(amplified, 0) + most)
+            if get(amplified, 0) > MOST_AMPLIFIED:
+                zero_all(2 * padded + plan.lanes, alone)
                 return t + 1, True
     return steps, True
 
@@ -626,7 +306,7 @@ def forward(
     weights: Weights,
     initial: States | None,
     inputs: Array,
-    lengths: Array,
+    lengths: Lengths,
     keep: int,
 ) -> tuple[Array, States, Tape | None]:
     """Outputs, the state of each sample after its last step, and what the way back needs.
@@ -657,11 +337,12 @@ def forward(
         )
     )
     run_all(
-        [partial(_pack_forward, part, problem, plan, weights, packed) for part in range(4)],
+        [partial(pack_forward, part, problem, plan, weights, packed) for part in range(4)],
         options.threads,
     )
     courses = [
-        _course(options, keep, int(length), samples, number) for number, length in enumerate(lengths)
+        _course(options, keep, int(length), samples, number)
+        for number, length in enumerate(lengths)
     ]
     made = [
         _make_sample(plan, course, all_states[number], dtype)
@@ -698,7 +379,7 @@ def forward(
 def _room_forward(plan: Plan) -> int:
     """How much a sample's way there carries from step to step, with its scratch."""
     return (
-        plan.links + 2 * plan.places.padded + plan.memory
+        plan.links + 2 * plan.places.padded + plan.lanes + plan.memory
         + CHUNK * (plan.gate_rows + plan.output_rows)
         + plan.parts.size + 2 * plan.lanes + _scratch_size(plan)
     )  # fmt: skip
@@ -845,8 +526,7 @@ def _run_back(
     `continued`: nothing flows back into the final state. `carried` is left alone between stretches.
     """
     places, parts = plan.places, plan.parts
-    cells, word, heads = problem.cells, problem.word, problem.heads
-    x, y = problem.inputs, problem.outputs
+    x, y, heads = problem.inputs, problem.outputs, problem.heads
     padded, steps, lanes = places.padded, course.steps, plan.lanes
     p = pointer(carried)
     d_memory = p
@@ -879,7 +559,9 @@ def _run_back(
     )  # fmt: skip
     record, tape = pointer(records), pointer(memories)
     memory_slots = pointer(slots)
-    links_slots = skip(memory_slots, 0 if course.memory_kept else (course.segment + 1) * plan.memory)
+    links_slots = skip(
+        memory_slots, 0 if course.memory_kept else (course.segment + 1) * plan.memory
+    )
     given = pointer(d_outputs)
     if end == steps:
         zero_all(handed_on, p)
@@ -889,7 +571,7 @@ def _run_back(
                 d_state, skip(d_state, plan.reads), d_cell, d_memory, d_usage, d_links,
                 d_precedence, d_late, skip(d_readings, (steps - 1) % 2 * heads * padded), padded,
             )  # fmt: skip
-            _enter(problem, padded, d_final, course.sample, held)
+            enter(problem, padded, d_final, course.sample, held)
 
     for t in range(end - 1, begin - 1, -1):
         number, inside = t % CHUNK, t % course.segment
@@ -952,128 +634,13 @@ def _run_back(
             )  # fmt: skip
             for k in range(count):
                 place = ((t + k) * course.samples + course.sample) * x
-                _move(chunk, k * plan.input_rows, x, pointer(d_inputs), place)
+                move(chunk, k * plan.input_rows, x, pointer(d_inputs), place)
     if begin == 0 and need_initial:
         held = Held(
             d_state, skip(d_state, plan.reads), d_cell, d_memory, d_usage, d_links, d_precedence,
             d_late, skip(d_readings, heads * padded), padded,
         )  # fmt: skip
-        _leave(problem, padded, d_initial, course.sample, held)
-
-
-# --- the gradients of the weights ----------------------------------------------------------------
-
-GATES, CONTROLS, OUTPUTS = range(3)
-"""Which weights: those to gates, to ξ, to y."""
-
-
-@inner
-def _copy_rows(
-    count: int, source: Any, source_apart: int, columns: int, target: Any, apart: int
-) -> None:
-    """Rows into ones that are padded with zeros; the source is not read beyond its end."""
-    lanes = lane_count(target)
-    whole = columns - columns % lanes
-    for k in range(count):
-        row, new = skip(source, k * source_apart), skip(target, k * apart)
-        copy(whole, row, new)
-        zero_all(apart - whole, skip(new, whole))
-        _move(row, whole, columns - whole, new, whole)
-
-
-@inner
-def _add_rows(
-    count: int, source: Any, apart: int, first: int, last: int, target: Any, tile: Any
-) -> None:
-    """target[i] += Σ_k source[k, i]"""
-    lanes = lane_count(target)
-    for i in range(first, last, lanes):
-        sums = fill(target, 0.0)
-        for k in range(count):
-            sums = sums + load_at(source, k * apart + i)
-        store_at(tile, 0, sums)
-        for lane in range(min(lanes, last - i)):
-            put(target, i + lane, get(target, i + lane) + get(tile, lane))
-
-
-@kernel
-def _sum_gradients(
-    kind: int,
-    gate: int,
-    first: int,
-    last: int,
-    problem: Problem,
-    plan: Plan,
-    lengths: Array,
-    inputs: Array,
-    states: Array,
-    d_outputs: Array,
-    d_gates_kept: Array,
-    d_controls_kept: Array,
-    gradients: Weights,
-    room: Array,
-) -> None:
-    """Rows first to last of one kind of weights: sums over samples and steps, in their order."""
-    x, y, h, lanes = problem.inputs, problem.outputs, problem.hidden, plan.lanes
-    reads = problem.heads * problem.word
-    samples, longest = d_gates_kept.shape[0], d_gates_kept.shape[1]
-    slots = states.shape[1]
-    tile = pointer(room)
-    copied = skip(tile, TILE_ROWS * TILE_LANES * lanes)
-    for sample in range(samples):
-        length = int(lengths[sample])
-        for t in range(0, length, OUTER_STEPS):
-            count = min(OUTER_STEPS, length - t)
-            before = skip(pointer(states), (sample * slots + t) * plan.state)
-            after = skip(before, plan.state)
-            place = t * samples + sample
-            if kind == GATES:
-                apart = plan.input_copy
-                _copy_rows(
-                    count, skip(pointer(inputs), place * x), samples * x, x, copied, apart
-                )
-                left = skip(pointer(d_gates_kept), (sample * longest + t) * plan.gates)
-                left = skip(left, gate * plan.unit)
-                seen = x + reads + (h if problem.lstm else 0)
-                target = skip(pointer(gradients.gates), gate * h * seen)
-                add_outer(
-                    count, left, plan.gates, first, last, copied, apart, x, target, seen, tile
-                )
-                add_outer(
-                    count, left, plan.gates, first, last, before, plan.state, reads,
-                    skip(target, x), seen, tile,
-                )  # fmt: skip
-                if problem.lstm:
-                    add_outer(
-                        count, left, plan.gates, first, last, skip(before, plan.reads), plan.state,
-                        h, skip(target, x + reads), seen, tile,
-                    )  # fmt: skip
-                bias = skip(pointer(gradients.gates_bias), gate * h)
-                _add_rows(count, left, plan.gates, first, last, bias, tile)
-            elif kind == CONTROLS:
-                apart = plan.control_rows + lanes
-                left = skip(pointer(d_controls_kept), (sample * longest + t) * apart)
-                add_outer(
-                    count, left, apart, first, last, skip(after, plan.reads), plan.state, h,
-                    pointer(gradients.interface), h, tile,
-                )  # fmt: skip
-                bias = pointer(gradients.interface_bias)
-                _add_rows(count, left, apart, first, last, bias, tile)
-            else:
-                apart = plan.output_rows
-                _copy_rows(
-                    count, skip(pointer(d_outputs), place * y), samples * y, y, copied, apart
-                )
-                add_outer(
-                    count, copied, apart, first, last, after, plan.state, reads,
-                    pointer(gradients.read_output), reads, tile,
-                )  # fmt: skip
-                add_outer(
-                    count, copied, apart, first, last, skip(after, plan.reads), plan.state, h,
-                    pointer(gradients.output), h, tile,
-                )  # fmt: skip
-                bias = pointer(gradients.output_bias)
-                _add_rows(count, copied, apart, first, last, bias, tile)
+        leave(problem, padded, d_initial, course.sample, held)
 
 
 def backward(
@@ -1103,7 +670,7 @@ def backward(
     )
     back = Back(*packed)
     run_all(
-        [partial(_pack_back, part, problem, plan, weights, back) for part in range(4)],
+        [partial(pack_back, part, problem, plan, weights, back) for part in range(4)],
         options.threads,
     )
 
@@ -1135,19 +702,8 @@ def backward(
         rooms.append(room)
 
     run_all([partial(job, number) for number in range(samples)], options.threads)
-    d_weights = Weights(*(np.zeros_like(of) for of in weights))
-    parts = [(GATES, gate, problem.hidden) for gate in range(4 if problem.lstm else 1)]
-    parts += [(CONTROLS, 0, problem.interface), (OUTPUTS, 0, problem.outputs)]
-    run_all(
-        [
-            partial(
-                _sum_rows, kind, gate, first, min(first + OUTER_ROWS, rows), problem, plan, tape,
-                d_outputs, d_gates, d_controls, d_weights,
-            )  # fmt: skip
-            for kind, gate, rows in parts
-            for first in range(0, rows, OUTER_ROWS)
-        ],
-        options.threads,
+    d_weights = gradients(
+        problem, plan, weights, tape, d_outputs, d_gates, d_controls, options.threads
     )
     return (
         d_inputs if options.need_inputs else None,
@@ -1167,20 +723,6 @@ def _room_back(problem: Problem, plan: Plan) -> int:
     )  # fmt: skip
 
 
-def _sum_rows(
-    kind: int, gate: int, first: int, last: int, problem: Problem, plan: Plan, tape: Tape,
-    d_outputs: Array, d_gates: Array, d_controls: Array, d_weights: Weights,
-) -> None:  # fmt: skip
-    widest = max(plan.input_copy, plan.output_rows)
-    [room] = aligned_empty(
-        d_outputs.dtype, (TILE_ROWS * TILE_LANES * plan.lanes + OUTER_STEPS * widest,)
-    )
-    _sum_gradients(
-        kind, gate, first, last, problem, plan, tape.lengths, tape.inputs, tape.states, d_outputs,
-        d_gates, d_controls, d_weights, room,
-    )  # fmt: skip
-
-
 # --- for the trace -------------------------------------------------------------------------------
 
 
@@ -1194,9 +736,7 @@ def steps(problem: Problem, tape: Tape) -> dict[str, Array]:
     for number, sample in enumerate(tape.samples):
         records, states = sample.records[1:], sample.states[1 : sample.steps + 1]
 
-        def put_in(
-            name: str, values: Array, shape: tuple[int, ...], number: int = number
-        ) -> None:
+        def put_in(name: str, values: Array, shape: tuple[int, ...], number: int = number) -> None:
             """values [T, ...]"""
             if name not in found:
                 found[name] = np.zeros((longest, samples, *shape), dtype)

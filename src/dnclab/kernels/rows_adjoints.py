@@ -104,7 +104,7 @@ class Kept(NamedTuple):
     undone: bool
     """Whether L_{t-1} is made of L_t in place, or stands at `before`."""
     before: Any
-    count: int
+    patched: int
     """Cells whose rows and columns were kept, their numbers, and those."""
     marks: Any
     patches: Any
@@ -306,7 +306,10 @@ def _read_head_back(
     following = skip(mine, FOLLOWING * padded)
     preceding = skip(mine, PRECEDING * padded)
     content = skip(mine, CONTENT * padded)
-    d_following, d_preceding = skip(room.following, head * padded), skip(room.preceding, head * padded)
+    d_following, d_preceding = (
+        skip(room.following, head * padded),
+        skip(room.preceding, head * padded),
+    )
     modes = skip(squashed, parts.read_modes + 3 * head)
     d_modes = skip(d_squashed, parts.read_modes + 3 * head)
     by_backward, by_content, by_forward = spread(modes, 0), spread(modes, 1), spread(modes, 2)
@@ -356,7 +359,7 @@ def _follow_block_back(
     padded: int, i: int, rows: Any, d_rows: Any, reads: Any, d_following: Any, d_preceding: Any,
     d_reads: Any, totals: Any,
 ) -> None:  # fmt: skip
-    """Eight rows of L_t, one head: adds to the adjoints of L_t and of the read weighting    [L3, L4]"""
+    """Eight rows, one head: adds to the adjoints of L_t and the read weighting    [L3, L4]"""
     zero = fill(reads, 0.0)
     s0, s1, s2, s3, s4, s5, s6, s7 = zero, zero, zero, zero, zero, zero, zero, zero
     f0, f1, f2, f3 = (
@@ -367,7 +370,12 @@ def _follow_block_back(
         spread(d_following, i + 4), spread(d_following, i + 5), spread(d_following, i + 6),
         spread(d_following, i + 7),
     )  # fmt: skip
-    r0, r1, r2, r3 = spread(reads, i), spread(reads, i + 1), spread(reads, i + 2), spread(reads, i + 3)
+    r0, r1, r2, r3 = (
+        spread(reads, i),
+        spread(reads, i + 1),
+        spread(reads, i + 2),
+        spread(reads, i + 3),
+    )
     r4, r5, r6, r7 = (
         spread(reads, i + 4), spread(reads, i + 5), spread(reads, i + 6), spread(reads, i + 7)
     )  # fmt: skip
@@ -503,7 +511,7 @@ def link_and_follow_back(
         clear_diagonal(padded, i, adjoints.links)
         if kept.undone:
             undo_block(padded, i, rows, weighting, precedence_before)
-            patch_block(padded, i, rows, kept.count, kept.marks, kept.patches)
+            patch_block(padded, i, rows, kept.patched, kept.marks, kept.patches)
         else:
             rows = skip(kept.before, i * padded)
         _link_block_back(

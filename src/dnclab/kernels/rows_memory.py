@@ -1,9 +1,10 @@
 """The memory's equations for one sample, its cells in the lanes: forwards.
 
-Vectors over cells are `padded` numbers long, whole lanes of them and a multiple of eight; what pads
-is 0 and stays 0. The memory is kept turned, M_tᵀ [words, padded]: a row is a word of every cell, and
-rows of zeros fill the last block of eight words. Of the links a row is a cell's, L_t [cells, padded].
-Everything is given by a pointer; sizes count numbers. The tags are those of ``docs/equations.md``.
+Vectors over cells are `padded` numbers long, whole lanes of them and a multiple of eight; what
+pads is 0 and stays 0. The memory is kept turned, M_tᵀ [words, padded]: a row is a word of every
+cell, and rows of zeros fill the last block of eight words. Of the links a row is a cell's,
+L_t [padded, padded]. Everything is given by a pointer; sizes count numbers. The tags are those of
+``docs/equations.md``.
 """
 
 from __future__ import annotations
@@ -221,7 +222,7 @@ def _of_higher_index(taken: Any, x: Any, begin: int, end: int, product: Any) -> 
 
 @inner
 def products_before(cells: int, padded: int, taken: Any, before: Any) -> None:
-    """∏ x[m] over the cells m that are freer than n; of equals, over those of lower index    [U3]"""
+    """∏ x[m] over the cells m that are freer than n, or equal and of lower index    [U3]"""
     lanes = lane_count(taken)
     one = fill(taken, 1.0)
     for n in range(0, padded, lanes):
@@ -231,9 +232,7 @@ def products_before(cells: int, padded: int, taken: Any, before: Any) -> None:
             y = spread(taken, m)
             lower, higher = where_less(x, y, one, y), where_less(y, x, y, one)
             product = product * where_less(fill(taken, m - n), lane_numbers(taken), lower, higher)
-        store_at(
-            before, n, _of_higher_index(taken, x, min(n + lanes, cells), cells, product)
-        )
+        store_at(before, n, _of_higher_index(taken, x, min(n + lanes, cells), cells, product))
 
 
 # --- writing -------------------------------------------------------------------------------------
@@ -304,9 +303,16 @@ def relink(
 
 
 @inner
-def _follow_block(padded: int, rows: Any, i: int, reads: Any, following: Any, preceding: Any) -> None:
+def _follow_block(
+    padded: int, rows: Any, i: int, reads: Any, following: Any, preceding: Any
+) -> None:
     """What eight rows of L_t give to a head    [L3, L4]"""
-    q0, q1, q2, q3 = spread(reads, i), spread(reads, i + 1), spread(reads, i + 2), spread(reads, i + 3)
+    q0, q1, q2, q3 = (
+        spread(reads, i),
+        spread(reads, i + 1),
+        spread(reads, i + 2),
+        spread(reads, i + 3),
+    )
     q4, q5, q6, q7 = (
         spread(reads, i + 4), spread(reads, i + 5), spread(reads, i + 6), spread(reads, i + 7)
     )  # fmt: skip
@@ -505,7 +511,7 @@ def read_memory(
 # --- the way back to the links -------------------------------------------------------------------
 
 PATCHED_ABOVE = 0.375
-"""(1 - τ)/2 for τ = 1/4: cells written to with more have their links kept; at most two of a step."""
+"""(1 - τ)/2 for τ = 1/4: of cells written to with more, two at most, the links are kept."""
 
 
 @inner

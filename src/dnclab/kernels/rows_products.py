@@ -1,9 +1,9 @@
 """Products of a matrix with the vectors of one sample, its rows in the lanes.
 
-A matrix is packed by blocks of so many rows as four times the lanes hold, column by column within a
+A matrix is packed by blocks of four times as many rows as lanes hold, column by column within a
 block: one after the other its columns meet a number of the vector in all lanes. Each number of a
-result is one sum in the order of the columns (or two, of even and of odd ones), however many vectors
-there are: the same bits in any company.
+result is one sum in the order of the columns (or two, of even and of odd ones), however many
+vectors there are: the same bits in any company.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ SIZES = {
             steps=42,
             samples=16,
         ),
-        Size("babi", _babi(256), steps=100, samples=2, threads=(1, 2)),
+        Size("babi", _babi(256), steps=136, samples=2, threads=(1, 2)),
         Size("512 cells", _babi(512), steps=30, samples=1, threads=(1, 2)),
         Size("1024 cells", _babi(1024), steps=15, samples=1, threads=(1, 2)),
         Size("2048 cells", _babi(2048), steps=6, samples=1, threads=(1, 2)),
@@ -103,16 +103,16 @@ def measure(size: Size, threads: int, repeats: int) -> Iterator[dict[str, Any]]:
     forwards, back = operations(problem_of(model))
     speed = peak(np.dtype(np.float32)) * threads
     with numerics(threads):
-        for work in WORKS:
-            reference, fused = _side_by_side(model, size, work, repeats)
-            floor = (forwards + (work != "forward") * back) * size.samples / speed
+        for kind in WORKS:
+            reference, fused = _side_by_side(model, size, kind, repeats)
+            floor = (forwards + (kind != "forward") * back) * size.samples / speed
             yield {
                 "size": size.name,
                 "steps": size.steps,
                 "samples": size.samples,
                 "threads": threads,
                 "layout": kernels.layout_for(size.model.cells, size.samples),
-                "work": work,
+                "work": kind,
                 "reference_seconds_per_step": reference,
                 "fused_seconds_per_step": fused,
                 "ratio": reference / fused,
@@ -122,11 +122,11 @@ def measure(size: Size, threads: int, repeats: int) -> Iterator[dict[str, Any]]:
             }
 
 
-def _side_by_side(model: DNC, size: Size, work: str, repeats: int) -> tuple[float, float]:
+def _side_by_side(model: DNC, size: Size, kind: str, repeats: int) -> tuple[float, float]:
     """Median seconds a step of the reference and of the fused kernels, taking turns."""
     inputs = torch.randn(size.steps, size.samples, size.model.input_size)
     runs = {
-        backend: _work(model.with_backend(backend), work, inputs)
+        backend: work(model.with_backend(backend), kind, inputs)
         for backend in ("reference", "fused")
     }
     for run in runs.values():
@@ -141,7 +141,8 @@ def _side_by_side(model: DNC, size: Size, work: str, repeats: int) -> tuple[floa
     return statistics.median(times["reference"]), statistics.median(times["fused"])
 
 
-def _work(model: DNC, work: str, inputs: Tensor) -> Callable[[], object]:
+def work(model: DNC, kind: str, inputs: Tensor) -> Callable[[], object]:
+    """What is timed: forward, there and back, or a whole training iteration."""
     upstream = torch.randn(*inputs.shape[:2], model.config.output_size)
     optimiser = build_optimiser(model, OptimiserConfig())
     parameters = list(model.parameters())
@@ -164,7 +165,7 @@ def _work(model: DNC, work: str, inputs: Tensor) -> Callable[[], object]:
         torch.nn.utils.clip_grad_norm_(parameters, 10.0)
         optimiser.step()
 
-    return dict(zip(WORKS, (forward, back, iteration), strict=True))[work]
+    return dict(zip(WORKS, (forward, back, iteration), strict=True))[kind]
 
 
 # --- memory --------------------------------------------------------------------------------------

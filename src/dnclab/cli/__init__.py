@@ -82,6 +82,8 @@ def build_parser() -> argparse.ArgumentParser:
     kernels.add_bench_kernels(bench, default=True)
     benches = bench.add_subparsers(title="what", metavar="WHAT")
     kernels.add_bench_kernels(benches.add_parser("kernels", help="fused kernels and reference"))
+    stages = benches.add_parser("stages", help="where the kernels' time goes")
+    kernels.add_bench_stages(stages)
     tasks.add_bench_tasks(benches.add_parser("tasks", help="making batches of the tasks"))
     tasks.add_bench_loop(benches.add_parser("loop", help="an iteration beside the model's work"))
     return parser

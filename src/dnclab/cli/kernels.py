@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from dnclab import agreement, bench_kernels, kernels
+from dnclab import agreement, bench_kernels, bench_stages, kernels
 from dnclab.cli.parsing import whole_number
 from dnclab.config import DNCConfig
 from dnclab.kernels import BackendUnavailable
@@ -106,5 +106,21 @@ def run_bench_kernels(chosen: argparse.Namespace) -> int:
         memory_steps=chosen.memory_steps,
         jsonl=chosen.jsonl,
     ):
+        print(line, flush=True)
+    return 0
+
+
+def add_bench_stages(parser: argparse.ArgumentParser) -> None:
+    """The options of ``dnclab bench stages``."""
+    parser.set_defaults(run=run_bench_stages, command=parser.prog, refuse=parser.error)
+    parser.add_argument(
+        "--sizes", nargs="+", choices=bench_kernels.SIZES, default=bench_stages.PAPER
+    )
+    parser.add_argument("--repeats", type=whole_number(1), default=31, help="runs of each (31)")
+
+
+def run_bench_stages(chosen: argparse.Namespace) -> int:
+    """Print the tables."""
+    for line in bench_stages.stages_table(chosen.sizes, repeats=chosen.repeats):
         print(line, flush=True)
     return 0

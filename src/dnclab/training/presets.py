@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dnclab.training.config import CourseConfig, ModelConfig, OptimiserConfig, RunConfig, TaskConfig
 
-DEMO = "repeat-copy-small"
+DEMO = "repeat-copy-demo"
 """What `dnclab demo` trains."""
 
 _FASTER = OptimiserConfig(learning_rate=1e-3)
@@ -34,6 +34,18 @@ PRESETS = {
         task=TaskConfig(name="babi"),
         model=ModelConfig(hidden_size=256, cells=256, word_size=64, read_heads=4),
         course=CourseConfig(steps=500_000, evaluate_every=5000, best_metric="eval/error"),
+    ),
+    "repeat-copy-demo": RunConfig(
+        task=TaskConfig(name="repeat-copy"),
+        model=ModelConfig(hidden_size=32, cells=16, word_size=16),
+        course=CourseConfig(
+            seed=1,
+            evaluate_every=250,
+            checkpoint_every=500,
+            evaluation_batches=4,
+            stop_metric="eval/faulty",
+            stop_at=0.0,
+        ),
     ),
     "repeat-copy-small": RunConfig(
         task=TaskConfig(
@@ -72,5 +84,5 @@ PRESETS = {
         ),
     ),
 }
-"""By name. The first four are the paper's, but for the number of steps where it is silent; the
-small ones are learnt in minutes."""
+"""By name. The first four are the paper's, but for the number of steps where it is silent. The
+demonstration is the first one until it is solved; the small ones are learnt in minutes."""

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import importlib
 import multiprocessing
-import statistics
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
@@ -19,8 +17,8 @@ from typing import Any
 import numba
 import torch
 
-from dnclab.bench import environment
-from dnclab.bench_kernels import SIZES, work
+from dnclab.bench import environment, median_seconds
+from dnclab.bench_kernels import SIZES, Size, work
 from dnclab.kernels import layout_for
 from dnclab.model import DNC
 from dnclab.training.loop import numerics
@@ -91,52 +89,65 @@ def _twice(function: Callable[..., Any]) -> Callable[..., Any]:
     return compiled
 
 
-def seconds_per_step(name: str, doubled: Sequence[tuple[str, str]], repeats: int) -> float:
+def seconds_per_step(
+    names: Sequence[str], doubled: Sequence[tuple[str, str]], repeats: int
+) -> list[float]:
     """Of a pass there and back with one thread, with some functions doing their work twice."""
-    with tempfile.TemporaryDirectory() as cache:
+    for module_name, function_name in doubled:
+        module = importlib.import_module(f"dnclab.kernels.{module_name}")
+        setattr(module, function_name, _twice(getattr(module, function_name)))
+    with tempfile.TemporaryDirectory() as cache, numerics(1):
         numba.config.CACHE_DIR = cache
-        for module_name, function_name in doubled:
-            module = importlib.import_module(f"dnclab.kernels.{module_name}")
-            setattr(module, function_name, _twice(getattr(module, function_name)))
-        size = SIZES[name]
-        with numerics(1):
-            run = work(
-                DNC.from_config(size.model).with_backend("fused"),
-                "forward and back",
-                torch.randn(size.steps, size.samples, size.model.input_size),
-            )
-            run()
-            times = []
-            for _ in range(repeats):
-                start = time.perf_counter()
-                run()
-                times.append((time.perf_counter() - start) / size.steps)
-    return statistics.median(times)
+        return [_median(SIZES[name], repeats) for name in names]
 
 
-def _measured(name: str, doubled: Sequence[tuple[str, str]], repeats: int) -> float:
+def _median(size: Size, repeats: int) -> float:
+    run = work(
+        DNC.from_config(size.model).with_backend("fused"),
+        "forward and back",
+        torch.randn(size.steps, size.samples, size.model.input_size),
+    )
+    return median_seconds(run, repeats) / size.steps
+
+
+def _measured(
+    names: Sequence[str], doubled: Sequence[tuple[str, str]], repeats: int
+) -> list[float]:
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context) as process:
-        return process.submit(seconds_per_step, name, doubled, repeats).result()
+        return process.submit(seconds_per_step, names, doubled, repeats).result()
 
 
 def stages_table(names: Sequence[str], *, repeats: int) -> Iterator[str]:
-    """A table for each size, as Markdown."""
+    """A table for each layout, as Markdown."""
     yield (
         f"`dnclab bench stages`: {environment()}; float32, one thread, there and back, "
-        f"medians of {repeats}."
+        f"microseconds a step, medians of {repeats}."
     )
-    for name in names:
-        size = SIZES[name]
-        layout = layout_for(size.model.cells, size.samples)
-        whole = _measured(name, (), repeats)
+    for layout, stages in STAGES.items():
+        own = [
+            name for name in names
+            if layout_for(SIZES[name].model.cells, SIZES[name].samples) == layout
+        ]  # fmt: skip
+        if not own:
+            continue
+        whole = _measured(own, (), repeats)
         yield ""
-        yield f"| {name}, {layout} | µs a step | share |"
-        yield "|---|---|---|"
-        left = whole
-        for stage, doubled in STAGES[layout].items():
-            more = _measured(name, doubled, repeats) - whole
-            left -= more
-            yield f"| {stage} | {1e6 * more:.1f} | {more / whole:.0%} |"
-        yield f"| what is left | {1e6 * left:.1f} | {left / whole:.0%} |"
-        yield f"| together | {1e6 * whole:.1f} | |"
+        yield f"| {layout} | " + " | ".join(own) + " |"
+        yield "|---|" + "---|" * len(own)
+        left = list(whole)
+        for stage, doubled in stages.items():
+            times = _measured(own, doubled, repeats)
+            more = [longer - time for longer, time in zip(times, whole, strict=True)]
+            left = [rest - time for rest, time in zip(left, more, strict=True)]
+            yield _row(stage, more, whole)
+        yield _row("what is left", left, whole)
+        yield _row("together", whole, whole)
+
+
+def _row(stage: str, times: Sequence[float], whole: Sequence[float]) -> str:
+    cells = (
+        f"{1e6 * time:.1f} ({time / all_of_it:.0%})"
+        for time, all_of_it in zip(times, whole, strict=True)
+    )
+    return f"| {stage} | " + " | ".join(cells) + " |"

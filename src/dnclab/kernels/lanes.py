@@ -27,6 +27,7 @@ from dnclab.kernels.problem import (
     States,
     Weights,
     empty_states,
+    no_states,
 )
 from dnclab.kernels.products import COLUMNS, ROWS, multiply, pack, sum_outer
 from dnclab.kernels.records import (
@@ -456,7 +457,7 @@ def forward(
     ragged = bool((lengths != steps).any())
     outputs = (np.zeros if ragged else np.empty)((steps, samples, problem.outputs), dtype)
     final = empty_states(problem, samples, dtype)
-    start = empty_states(problem, 0, dtype) if initial is None else initial
+    start = no_states(problem, dtype) if initial is None else initial
     groups = [
         _make_group(plan, problem, lengths[first : first + lanes], lanes, dtype, keep)
         for first in range(0, samples, lanes)
@@ -755,8 +756,9 @@ def backward(
     lanes = lanes_of(dtype)
     hidden, reads, inputs = problem.hidden, plan.reads, problem.inputs
     d_inputs = np.zeros((steps, samples, inputs if options.need_inputs else 0), dtype)
-    d_initial = empty_states(problem, samples if options.need_initial else 0, dtype)
-    d_end = empty_states(problem, 0, dtype) if d_final is None else d_final
+    wanted = options.need_initial
+    d_initial = empty_states(problem, samples, dtype) if wanted else no_states(problem, dtype)
+    d_end = no_states(problem, dtype) if d_final is None else d_final
     sums = [
         Gradients(
             *(

@@ -7,6 +7,7 @@ All arrays are C-contiguous and of one dtype, float32 or float64.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,6 +108,12 @@ def state_shapes(problem: Problem) -> tuple[tuple[int, ...], ...]:
 def empty_states(problem: Problem, samples: int, dtype: np.dtype[Any]) -> States:
     """Room for the states of so many samples."""
     return States(*(np.empty((samples, *shape), dtype) for shape in state_shapes(problem)))
+
+
+@lru_cache(maxsize=64)
+def no_states(problem: Problem, dtype: np.dtype[Any]) -> States:
+    """The states of no sample, where a kernel expects some that it does not use."""
+    return empty_states(problem, 0, dtype)
 
 
 NOTHING, FOR_BACKWARD, EVERYTHING = 0, 1, 2

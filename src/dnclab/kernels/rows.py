@@ -28,6 +28,7 @@ from dnclab.kernels.problem import (
     States,
     Weights,
     empty_states,
+    no_states,
 )
 from dnclab.kernels.records import (
     CONTENT,
@@ -320,7 +321,7 @@ def forward(
     ragged = bool((lengths != steps).any())
     outputs = (np.zeros if ragged else np.empty)((steps, samples, problem.outputs), dtype)
     final = empty_states(problem, samples, dtype)
-    start = empty_states(problem, 0, dtype) if initial is None else initial
+    start = no_states(problem, dtype) if initial is None else initial
     [all_states] = aligned_empty(
         dtype, (samples, (steps if keep else min(steps, CHUNK)) + 2, plan.state)
     )
@@ -657,8 +658,9 @@ def backward(
     plan = plan_of(problem, lanes)
     steps, samples, _ = d_outputs.shape
     d_inputs = np.zeros((steps, samples, problem.inputs if options.need_inputs else 0), dtype)
-    d_initial = empty_states(problem, samples if options.need_initial else 0, dtype)
-    d_end = empty_states(problem, 0, dtype) if d_final is None else d_final
+    wanted = options.need_initial
+    d_initial = empty_states(problem, samples, dtype) if wanted else no_states(problem, dtype)
+    d_end = no_states(problem, dtype) if d_final is None else d_final
     *packed, d_gates, d_controls = aligned_empty(
         dtype,
         (plan.input_rows * plan.gates,),

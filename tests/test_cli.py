@@ -53,7 +53,7 @@ def test_show_task_shows_a_babi_story(capsys: pytest.CaptureFixture[str]) -> Non
         (["show-task", "babi", "--png", "x.png"], "--png and --set go with the tasks on rows"),
         (["show-task", "babi", "--task", "21"], "argument --task: invalid choice: 21"),
         (["show-task", "key-value", "--png", "nowhere/x.png"], "nowhere/x.png"),
-        (["bench"], "the following arguments are required: WHAT"),
+        (["bench", "nothing"], "argument WHAT: invalid choice: 'nothing'"),
         (["bench", "tasks", "--babi", "nowhere"], "nowhere: expected the bAbI archive"),
     ],
 )

@@ -206,6 +206,17 @@ def test_the_end_and_early_stopping(tmp_path: Path) -> None:
         train_new(tmp_path / "d", tiny(best_metric="eval/error"))
 
 
+def test_a_run_that_has_reached_its_target_makes_no_further_step(tmp_path: Path) -> None:
+    """Nor does one that was killed before it could say so: it equals one that was not."""
+    config = tiny(stop_metric="eval/bit_error", stop_at=1.0)
+    before = train_new(tmp_path, config)
+    metrics = metrics_bytes(tmp_path)
+    assert train(tmp_path, config) == before
+    assert metrics_bytes(tmp_path) == metrics
+    harder = replace(config, course=replace(config.course, stop_at=0.0))
+    assert train(tmp_path, harder).step == 6
+
+
 def train_new(folder: Path, config: RunConfig) -> loop.Outcome:
     runs.create(folder, to_dict(config))
     return train(folder, config)

@@ -75,9 +75,10 @@ def train(
                 folder, learner.snapshot(), keep_last=course.keep_checkpoints, best=best
             )
 
-    reason = "finished"
+    # Killed after its last checkpoint, a run that had reached its target makes no further step.
+    reason = "target reached" if reached(course, learner.evaluation) else "finished"
     with interruptions() as interrupted, numerics(course.threads):
-        while learner.step < course.steps:
+        while reason == "finished" and learner.step < course.steps:
             record = learner.update(folder)
             if learner.step % course.log_every == 0:
                 log(record)
@@ -93,7 +94,6 @@ def train(
                 save(best=best)
             if target or stop:
                 reason = "target reached" if target else "interrupted"
-                break
     return Outcome(learner.step, reason, prefixed(learner.evaluation))
 
 
@@ -103,8 +103,8 @@ def prefixed(evaluation: Mapping[str, float]) -> dict[str, float]:
 
 
 def reached(course: CourseConfig, evaluation: Mapping[str, float]) -> bool:
-    """Whether an evaluation says that the run may end."""
-    if course.stop_metric is None:
+    """Whether an evaluation says that the run may end; an empty one does not."""
+    if course.stop_metric is None or not evaluation:
         return False
     return prefixed(evaluation)[course.stop_metric] <= course.stop_at
 

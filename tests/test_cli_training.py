@@ -68,6 +68,10 @@ def assert_refused(arguments: list[str], message: str, capsys: Printed) -> None:
         ([*TRAIN, "model.cells=0"], "cells: expected at least 1, got 0"),
         ([*TRAIN, "optimiser.learning_rate=1e300"], "learning_rate: expected within float32"),
         ([*TRAIN, "model.backend=abacus"], "backend: expected one of auto, "),
+        (
+            [*TRAIN, "model.backend=fused", "model.num_layers=2"],
+            "backend 'fused': the controller has",
+        ),
         ([*TRAIN, "model.controller=nobody"], "controller: expected one of lstm, feedforward"),
         ([*TRAIN, "task.name=nothing"], "task: expected one of repeat-copy, "),
         ([*TRAIN, "task.name=no_such:thing"], "no_such:thing cannot be imported: No module"),

@@ -6,6 +6,7 @@ import json
 import shutil
 import warnings
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from dnclab.training import checkpoint, session
 from dnclab.training.config import CourseConfig, ModelConfig, OptimiserConfig, RunConfig, TaskConfig
 from dnclab.training.loop import Outcome
 from dnclab.training.settings import to_dict
+from dnclab.training.workers import Workers
 
 TINY = RunConfig(
     task=TaskConfig(name="repeat-copy", sizes={"bits": 2, "max_length": 2, "max_repeats": 2}),
@@ -77,6 +79,17 @@ def test_what_cannot_be_run_is_refused_before_there_is_a_folder(
 ) -> None:
     with pytest.raises(ValueError, match=r"expected|Invalid momentum"):
         start(tmp_path / "run", config)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_batch_that_processes_cannot_share_is_refused_before_there_is_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    team = Workers(rank=1, world=3)
+    monkeypatch.setattr(Workers, "from_first", lambda _, make: make())
+    monkeypatch.setattr(session, "workers", lambda: nullcontext(team))
+    with pytest.raises(ValueError, match=r"batch_size: expected a multiple of the 3 .*, got 16$"):
+        start(tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 

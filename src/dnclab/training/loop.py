@@ -23,6 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils import _pytree as pytree
 
 from dnclab import runs
+from dnclab.model import DNC
 from dnclab.runs import RunError
 from dnclab.training import checkpoint, trouble
 from dnclab.training.config import CourseConfig, OptimiserConfig, RunConfig
@@ -109,6 +110,13 @@ def reached(course: CourseConfig, evaluation: Mapping[str, float]) -> bool:
     return prefixed(evaluation)[course.stop_metric] <= course.stop_at
 
 
+def check_backends(model: nn.Module) -> None:
+    """Refuse a backend asked for by name that does not know the model before the first step."""
+    for module in model.modules():
+        if isinstance(module, DNC):
+            _ = module.backend_reason
+
+
 def check_metrics(course: CourseConfig, task: Trainable) -> None:
     """Refuse a figure that the task's evaluations do not have before the first of them."""
     figures = [f"eval/{name}" for name in task.figures()]
@@ -179,6 +187,9 @@ class Learner:
         np.random.seed(seed % 2**32)  # noqa: NPY002  # a user's task may draw from it
         random.seed(seed)
         model = task.model(config.model).to(workers.device)
+        stream = task.stream(seed)
+        check_backends(model)
+        workers.share(task.inputs(stream.numbered_batch(0)).shape[1])
         runner = DistributedDataParallel(model) if workers.world > 1 else model
         return cls(
             task=task,
@@ -187,7 +198,7 @@ class Learner:
             model=model,
             runner=runner,
             optimiser=build_optimiser(model, config.optimiser),
-            stream=task.stream(seed),
+            stream=stream,
         )
 
     def update(self, folder: Path) -> dict[str, Any]:

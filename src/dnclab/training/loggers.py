@@ -67,6 +67,14 @@ class Logger(Protocol):
         """The run is over: nothing is logged any more. Called once, after an error too."""
 
 
+def check_tensorboard() -> None:
+    """Refuse to begin what could not be logged."""
+    try:
+        import torch.utils.tensorboard  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise _missing("logging to TensorBoard", "tensorboard") from error
+
+
 class TensorBoardLogger:
     """Writes the numbers of all records for ``tensorboard --logdir FOLDER``. Texts are left out.
 
@@ -76,11 +84,10 @@ class TensorBoardLogger:
 
     def __init__(self, folder: Path, *, start_step: int = 0) -> None:
         _check_start(start_step)
-        try:
-            from tensorboard.compat.proto.summary_pb2 import Summary
-            from torch.utils.tensorboard import SummaryWriter
-        except ModuleNotFoundError as error:
-            raise _missing("logging to TensorBoard", "tensorboard") from error
+        check_tensorboard()
+        from tensorboard.compat.proto.summary_pb2 import Summary
+        from torch.utils.tensorboard import SummaryWriter
+
         self._summary = Summary
         self._writer = SummaryWriter(  # a long queue: training never waits for the disk
             folder,

@@ -395,6 +395,25 @@ def test_a_gradient_that_is_not_finite_is_named_and_spreads_nowhere(tmp_path: Pa
     assert broken == ["gradient/interface.weight"]
 
 
+def test_a_loss_that_is_not_finite_is_named_before_the_gradients_it_spoils(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = learner(tiny())
+    loss = own.task.loss
+    monkeypatch.setattr(own.task, "loss", lambda outputs, batch: loss(outputs, batch) * math.nan)
+    with pytest.raises(RunError, match=r"first quantity that is not finite is the loss;"):
+        own.update(tmp_path)
+
+
+def test_a_norm_that_overflows_is_named_as_such(tmp_path: Path) -> None:
+    """Every gradient is finite; the sum of their squares is not."""
+    own = learner(tiny())
+    spoilt = own.model.get_parameter("interface.weight")
+    spoilt.register_hook(lambda gradient: torch.full_like(gradient, 1e30))
+    with pytest.raises(RunError, match=r"not finite is the norm of the gradient;"):
+        own.update(tmp_path)
+
+
 def test_an_evaluation_that_is_not_finite_is_not_the_best(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

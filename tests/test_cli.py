@@ -84,6 +84,7 @@ def test_bench_tasks_prints_a_row_for_each_task(
     assert main(["bench", "tasks"]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("`dnclab bench tasks`: ")
+    assert next(bench.tasks_table(Path("archive"))).startswith("`dnclab bench tasks --babi PATH`: ")
     rows = [line.split(" | ") for line in printed.splitlines() if "batch 16" in line]
     assert [row[0].removeprefix("| ").split(",")[0] for row in rows] == list(BITMAP_TASKS)
     # A batch of repeat copy has to be made in well under 100 microseconds; a busy machine may

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import shutil
 import warnings
 from collections.abc import Mapping
@@ -181,7 +182,10 @@ def test_a_description_says_how_far_a_run_has_come(folder: Path) -> None:
     text = "\n".join(session.describe(folder))
     assert text.startswith(f"{folder}: repeat-copy, dnc-mds, seed 0")
     assert "checkpoint at step 4 of 4" in text
-    assert "last evaluation: step 4, eval/loss" in text
+    last = runs.read_metrics(folder)[-1]
+    assert f"last evaluation: step 4, eval/loss {last['eval/loss']:.4g}, eval/bit_error" in text
+    assert f"versions (python {platform.python_version()}, torch " in text
+    assert "{" not in text
 
 
 def test_a_run_on_a_disk_that_fills_up_keeps_what_was_saved(small_disk: Path) -> None:

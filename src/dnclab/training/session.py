@@ -167,7 +167,13 @@ def describe(folder: Path) -> Iterator[str]:
 
 
 def _settings(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in values.items())
+    return ", ".join(f"{name} {_shown(value)}" for name, value in values.items())
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"({_settings(value)})"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _draw_if_possible(folder: Path) -> None:

@@ -6,6 +6,7 @@ from training, ``{"step": 40, "eval/loss": 11.9, "eval/bit_error": 0.08}`` from 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from datetime import timedelta
@@ -155,6 +156,14 @@ class ProgressDisplay:
             self._display.close()
 
 
+def _width_for_none(stream: TextIO) -> int | None:
+    """80 columns for a terminal that says it has none, as in many containers; else None."""
+    try:
+        return 80 if os.get_terminal_size(stream.fileno()).columns == 0 else None
+    except OSError:  # no terminal of the system's
+        return None
+
+
 class _Bar:
     """The bar of a terminal."""
 
@@ -164,11 +173,13 @@ class _Bar:
         except ModuleNotFoundError as error:
             raise _missing("the progress bar", "tqdm") from error
         self._stream = stream
+        width = _width_for_none(stream)
         self._bar = tqdm(
             total=total_steps,
             initial=start_step,
             file=stream,
-            dynamic_ncols=True,
+            ncols=width,
+            dynamic_ncols=width is None,
             mininterval=0,  # when to draw is decided here: with these two every update draws
             miniters=1,
             smoothing=0.05,

@@ -16,6 +16,7 @@ from kernels.support import (
     Results,
     assert_agrees,
     assert_same_bits,
+    errors,
     named,
     problem_of,
     random_case,
@@ -25,8 +26,10 @@ from kernels.support import (
 from support import SWITCHES
 
 import dnclab
-from dnclab.kernels import lanes
-from dnclab.kernels.problem import EVERYTHING, NOTHING, States
+from dnclab.kernels import lanes, records, room, rows
+from dnclab.kernels.problem import EVERYTHING, FOR_BACKWARD, NOTHING, States
+from dnclab.tasks.repeat_copy import RepeatCopy
+from dnclab.tasks.stream import random_source
 
 GOLDEN = np.load(Path(__file__).parents[1] / "golden" / "memory_unit.npz", allow_pickle=False)
 GOLDEN_CASES = {case["name"]: case for case in json.loads(str(GOLDEN["meta"]))}
@@ -36,7 +39,7 @@ DECIDED_BY_ROUNDING = {"n16_w16_r1_dnc"}
 what is read is the same, and so is the memory but for the order of its cells."""
 
 
-@pytest.fixture(params=[lanes], ids=lambda module: module.__name__.rpartition(".")[2])
+@pytest.fixture(params=[lanes, rows], ids=lambda module: module.__name__.rpartition(".")[2])
 def layout(request: pytest.FixtureRequest) -> ModuleType:
     module: ModuleType = request.param
     return module
@@ -52,6 +55,7 @@ def _poison(monkeypatch: pytest.MonkeyPatch) -> None:
             array.view(np.uint8).fill(0xFF)  # every float of these bytes is a NaN
         return array
 
+    monkeypatch.setattr(room, "KEPT_BYTES", 0)
     monkeypatch.setattr(np, "empty", lambda *a, **k: poisoned(empty(*a, **k)))
     monkeypatch.setattr(np, "empty_like", lambda *a, **k: poisoned(empty_like(*a, **k)))
 
@@ -63,6 +67,25 @@ def make(seed: int = 0, **settings: Any) -> dnclab.DNC:
     model = dnclab.DNC(3, 2, dtype=torch.float64, **(sizes | settings))
     with torch.no_grad():
         model.interface.bias.add_(torch.randn_like(model.interface.bias) * 0.5)
+    return model
+
+
+def handing_on(**settings: Any) -> dnclab.DNC:
+    """A model whose inputs are [ξ; -ξ], which a layer of ReLU units hands on to the memory as they
+    are, and whose outputs are what was read.
+    """
+    size = dnclab.DNC(1, 1, **settings).interface.out_features
+    reads = settings["word_size"] * settings["read_heads"]
+    model = dnclab.DNC(
+        2 * size, reads, hidden_size=2 * size, controller="feedforward", dtype=torch.float64,
+        **settings,
+    )  # fmt: skip
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+        model.controller.layers[0].weight[:, : 2 * size] = torch.eye(2 * size)
+        model.interface.weight[:] = torch.cat([torch.eye(size), -torch.eye(size)], dim=1)
+        model.read_output.weight[:] = torch.eye(reads)
     return model
 
 
@@ -172,30 +195,19 @@ def test_links_of_a_cell_to_itself_have_no_effect(layout: ModuleType) -> None:
 
 @pytest.mark.parametrize("name", GOLDEN_CASES)
 def test_golden_numbers(layout: ModuleType, name: str) -> None:
-    """The authors' numbers, through the whole operation.
-
-    A layer of ReLU units over [ξ; -ξ] hands raw interface vectors on as they are, and the output is
-    what was read.
-    """
+    """The authors' numbers, through the whole operation."""
     golden = GOLDEN_CASES[name]
     controls = GOLDEN[f"{name}/controls"]
-    size, reads = controls.shape[-1], golden["heads"] * golden["word"]
+    reads = golden["heads"] * golden["word"]
     letters = "".join(
         letter
         for letter, on in zip("mds", map(golden.get, ("mask", "dealloc", "sharp")), strict=True)
         if on
     )
-    model = dnclab.DNC(
-        2 * size, reads, hidden_size=2 * size, cells=golden["cells"], word_size=golden["word"],
-        read_heads=golden["heads"], variant=letters or "dnc", mask_min=golden["mask_min"],
-        controller="feedforward", dtype=torch.float64,
+    model = handing_on(
+        cells=golden["cells"], word_size=golden["word"], read_heads=golden["heads"],
+        variant=letters or "dnc", mask_min=golden["mask_min"],
     )  # fmt: skip
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.zero_()
-        model.controller.layers[0].weight[:, : 2 * size] = torch.eye(2 * size)
-        model.interface.weight[:] = torch.cat([torch.eye(size), -torch.eye(size)], dim=1)
-        model.read_output.weight[:] = torch.eye(reads)
     problem, weights = problem_of(model)
     steps, batch = controls.shape[:2]
     inputs = np.concatenate([controls, -controls], axis=-1)
@@ -354,3 +366,113 @@ def test_checkpoints_far_apart_or_at_every_step_change_no_bit(
     for size in (0, 10_000):
         monkeypatch.setattr(lanes, "SEGMENT_BYTES", size)
         assert_same_bits(run_layout(lanes, problem, weights, case), whole)
+
+
+# --- rows alone ----------------------------------------------------------------------------------
+
+UNDONE = OPTIONS._replace(exact_links=False, memory_segments=False)
+
+
+def far(actual: Results, expected: Results) -> float:
+    """The largest relative error of all arrays."""
+    return max(errors(actual, expected).values())
+
+
+@pytest.mark.parametrize("variant", ["dnc", "mds"])
+@pytest.mark.parametrize("cells", [5, 40])
+def test_links_undone_are_the_links_kept(cells: int, variant: str) -> None:
+    model = make(cells=cells, variant=variant)
+    case = random_case(model, 70, 3, rng())
+    assert_agrees(rows, model, case, UNDONE)
+    assert_agrees(rows, model, case, UNDONE._replace(memory_segments=True))
+
+
+def test_memory_kept_is_memory_rebuilt_to_the_last_bit() -> None:
+    model = make(cells=9)
+    problem, weights = problem_of(model)
+    case = random_case(model, 11, 3, rng())
+    rebuilt = run_layout(rows, problem, weights, case, OPTIONS)
+    kept = run_layout(rows, problem, weights, case, OPTIONS._replace(memory_segments=False))
+    assert_same_bits(kept, rebuilt)
+
+
+def test_stretches_may_end_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For want of room for patches, or because links must be kept whole."""
+    model = make(cells=4)
+    problem, weights = problem_of(model)
+    case = random_case(model, 75, 2, rng())
+    whole = run_layout(rows, problem, weights, case, UNDONE)
+    monkeypatch.setattr(rows, "MOST_PATCHES", 0)
+    _, _, tape = rows.forward(
+        problem, UNDONE, weights, case.initial, case.inputs, case.lengths, FOR_BACKWARD
+    )
+    assert tape is not None
+    assert max(len(sample.stretches) for sample in tape.samples) > 3
+    assert_same_bits(run_layout(rows, problem, weights, case, UNDONE), whole)
+
+
+# What is written to with how much, over and over: one cell, one of them after the other, two as
+# much as can be undone, some, and all alike.
+WRITES = {
+    # write gate, share allocated, strength, cells that are alike
+    "to one": (20.0, 20.0, 20.0, 1),
+    "in turn": (-0.6, 20.0, 20.0, 1),
+    "to two": (1.04, -20.0, 20.0, 2),
+    "to some": (1.0, -1.0, 8.0, 3),
+    "to all": (20.0, -20.0, -20.0, 160),
+}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "variant", "bound"), [(np.float32, "md", 1e-5), (np.float64, "mds", 1e-9)]
+)
+@pytest.mark.parametrize("name", WRITES)
+def test_links_undone_over_a_long_sequence_of_bad_writes(
+    name: str, dtype: Any, variant: str, bound: float
+) -> None:
+    """1,500 steps, against links that were never undone.
+
+    Sharpness divides by what is hardly more than 0: in float32 those gradients are mostly rounding,
+    however the links are had.
+    """
+    gate, allocated, strength, alike = WRITES[name]
+    cells, word, steps = 160, 8, 1500
+    model = handing_on(cells=cells, word_size=word, read_heads=2, variant=variant)
+    problem, weights = problem_of(model.to(torch.float32 if dtype == np.float32 else torch.float64))
+    draw = rng()
+    case = random_case(model, steps, 1, draw, dtype=dtype)
+    controls = draw.normal(size=(steps, 1, problem.interface))
+    parts = records.parts_of(problem)
+    key = np.zeros(word)
+    key[0] = 3
+    controls[..., parts.write_key : parts.write_strength] = key
+    controls[..., parts.write_strength] = strength
+    controls[..., parts.erase : parts.write_vector] = -20  # the cells stay alike
+    controls[..., parts.write_vector : parts.free_gates] = 0
+    controls[..., parts.free_gates : parts.allocation_gate] = 3  # there are always free cells
+    controls[..., parts.allocation_gate] = allocated
+    controls[..., parts.write_gate] = gate
+    controls[..., parts.write_mask : parts.write_mask + word] = 20
+    case.initial.memory[:] = draw.normal(size=case.initial.memory.shape)
+    case.initial.memory[:, :, 0] = -1
+    case.initial.memory[:, :alike] = key
+    case = case._replace(inputs=np.concatenate([controls, -controls], axis=-1).astype(dtype))
+    undone = run_layout(rows, problem, weights, case, UNDONE)
+    exact = run_layout(rows, problem, weights, case, UNDONE._replace(exact_links=True))
+    assert far(undone, exact) < bound
+
+
+def test_links_undone_with_what_was_learnt() -> None:
+    """A model that has learnt repeat copy, on a memory and a sequence ten times as large."""
+    model = dnclab.DNC.from_pretrained(Path(__file__).parents[1] / "golden" / "repeat-copy")
+    model = model.with_cells(160)
+    problem, weights = problem_of(model)
+    task = RepeatCopy(min_length=41, max_length=41, min_repeats=18, max_repeats=18, batch_size=1)
+    batch = task.make_batch(random_source(0, 0))
+    steps = batch.inputs.shape[0]
+    assert steps > 1400
+    case = random_case(model, steps, 1, rng(), dtype=np.float32)
+    case = case._replace(inputs=batch.inputs.numpy())
+    undone = run_layout(rows, problem, weights, case, UNDONE)
+    exact = run_layout(rows, problem, weights, case, UNDONE._replace(exact_links=True))
+    assert far(undone, exact) < 1e-5

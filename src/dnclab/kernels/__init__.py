@@ -26,7 +26,8 @@ def layout_for(cells: int, samples: int) -> str:
     Lanes while the links of a whole group of samples fit into the second cache and most lanes have
     a sample, or where a step is so small that empty lanes cost nothing.
     """
-    return "lanes"
+    few = cells <= 32
+    return "lanes" if few or (cells <= 64 and samples >= 4) else "rows"
 
 
 _loading = threading.Lock()

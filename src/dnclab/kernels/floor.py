@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from dnclab.kernels.compiled import kernel
-from dnclab.kernels.problem import Array, Problem, aligned_empty
+from dnclab.kernels.problem import Array, Problem
+from dnclab.kernels.room import aligned_empty
 from dnclab.kernels.simd import fill, fused, lanes_of, load, pointer, store
 
 

@@ -14,8 +14,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dnclab.kernels.compiled import inner, kernel
+from dnclab.kernels.interface import squash
 from dnclab.kernels.lanes_adjoints import Adjoints, Room, step_back, zero_all
-from dnclab.kernels.lanes_memory import (
+from dnclab.kernels.lanes_memory import BLOCK, Scratch, relink, retain, step, write
+from dnclab.kernels.problem import (
+    EVERYTHING,
+    NOTHING,
+    Array,
+    Lengths,
+    Options,
+    Problem,
+    States,
+    Weights,
+    empty_states,
+)
+from dnclab.kernels.products import COLUMNS, ROWS, multiply, pack, sum_outer
+from dnclab.kernels.records import (
     CONTENT,
     EPSILON,
     FOLLOWING,
@@ -24,28 +38,11 @@ from dnclab.kernels.lanes_memory import (
     WEIGHTING,
     Parts,
     Places,
-    Scratch,
     parts_of,
     places_of,
-    relink,
-    retain,
     round_up,
-    squash,
-    step,
-    write,
 )
-from dnclab.kernels.problem import (
-    EVERYTHING,
-    NOTHING,
-    Array,
-    Options,
-    Problem,
-    States,
-    Weights,
-    aligned_empty,
-    empty_states,
-)
-from dnclab.kernels.products import COLUMNS, ROWS, multiply, pack, sum_outer
+from dnclab.kernels.room import aligned_empty
 from dnclab.kernels.simd import (
     advance,
     fill,
@@ -110,7 +107,13 @@ def plan_of(problem: Problem) -> Plan:
         seen=columns + COLUMNS - 1,
         reads=reads,
         parts=parts_of(problem),
-        places=places_of(problem, gate_rows, control_rows),
+        places=places_of(
+            problem,
+            padded=round_up(problem.cells, BLOCK),
+            gates=gate_rows,
+            controls=control_rows,
+            hidden=problem.hidden,
+        ),
     )
 
 
@@ -440,7 +443,7 @@ def forward(
     weights: Weights,
     initial: States | None,
     inputs: Array,
-    lengths: Array,
+    lengths: Lengths,
     keep: int,
 ) -> tuple[Array, States, list[Group] | None]:
     """Outputs, the state of each sample after its last step, and what the way back needs.
@@ -479,7 +482,7 @@ def forward(
 
 
 def _make_group(
-    plan: Plan, problem: Problem, lengths: Array, lanes: int, dtype: np.dtype[Any], keep: int
+    plan: Plan, problem: Problem, lengths: Lengths, lanes: int, dtype: np.dtype[Any], keep: int
 ) -> Group:
     steps = int(lengths.max())
     padded = plan.places.padded
@@ -643,7 +646,7 @@ def _run_back(
                 source = advance(slot, (again - begin) * slot_size)
                 target = advance(source, slot_size)
                 squashed = advance(source, padded * (word + n))
-                squash(problem, parts, advance(now, places.controls), squashed)
+                squash(problem, parts, lanes, advance(now, places.controls), squashed)
                 retain(
                     n, padded, heads, advance(squashed, parts.free_gates),
                     advance(before, places.heads), retained,

@@ -10,7 +10,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from dnclab.kernels.compiled import inner
-from dnclab.kernels.lanes_memory import (
+from dnclab.kernels.interface import squash_back
+from dnclab.kernels.lanes_memory import Scratch, prepare_key, retain, sharpen
+from dnclab.kernels.problem import Problem
+from dnclab.kernels.records import (
     CONTENT,
     EPSILON,
     FOLLOWING,
@@ -21,21 +24,14 @@ from dnclab.kernels.lanes_memory import (
     WEIGHTING,
     Parts,
     Places,
-    Scratch,
-    clamped,
-    prepare_key,
-    retain,
-    sharpen,
 )
-from dnclab.kernels.problem import Problem
 from dnclab.kernels.simd import (
     advance,
     fill,
     fused,
+    lane_count,
     load,
     log,
-    magnitude,
-    sigmoid,
     store,
     where_less,
     where_not_above,
@@ -86,77 +82,6 @@ def zero_all(count: int, target: Any) -> None:
     zero = fill(target, 0.0)
     for i in range(count):
         store(target, i, zero)
-
-
-# --- the interface -------------------------------------------------------------------------------
-
-
-@inner
-def _inside(limit: Any, raw: Any, i: int, value: Any, alive: Any) -> Any:
-    """No gradient where the clamp holds, nor after the end of a sample."""
-    zero = fill(raw, 0.0)
-    value = where_not_above(magnitude(load(raw, i)), limit, value, zero)
-    return where_less(zero, alive, value, zero)
-
-
-@inner
-def _linear_back(
-    limit: Any, alive: Any, raw: Any, d: Any, d_raw: Any, begin: int, end: int
-) -> None:
-    for i in range(begin, end):
-        store(d_raw, i, _inside(limit, raw, i, load(d, i), alive))
-
-
-@inner
-def _sigmoids_back(
-    limit: Any, alive: Any, raw: Any, squashed: Any, d: Any, d_raw: Any, begin: int, end: int
-) -> None:
-    for i in range(begin, end):
-        y = load(squashed, i)
-        slope = y * (fill(raw, 1.0) - y)
-        store(d_raw, i, _inside(limit, raw, i, load(d, i) * slope, alive))
-
-
-@inner
-def _onepluses_back(
-    limit: Any, alive: Any, raw: Any, d: Any, d_raw: Any, begin: int, end: int, shift: int
-) -> None:
-    for i in range(begin, end):
-        slope = sigmoid(clamped(load(raw, i - shift), limit))
-        store(d_raw, i - shift, _inside(limit, raw, i - shift, load(d, i) * slope, alive))
-
-
-@inner
-def squash_back(
-    problem: Problem, parts: Parts, alive: Any, raw: Any, squashed: Any, d: Any, d_raw: Any
-) -> None:
-    """From the adjoint of the squashed interface to that of ξ_t; 0 where `alive` is 0."""
-    limit = fill(raw, problem.clip)
-    _linear_back(limit, alive, raw, d, d_raw, parts.read_keys, parts.read_strengths)
-    _onepluses_back(limit, alive, raw, d, d_raw, parts.read_strengths, parts.write_key, 0)
-    _linear_back(limit, alive, raw, d, d_raw, parts.write_key, parts.write_strength)
-    _onepluses_back(limit, alive, raw, d, d_raw, parts.write_strength, parts.erase, 0)
-    _sigmoids_back(limit, alive, raw, squashed, d, d_raw, parts.erase, parts.write_vector)
-    _linear_back(limit, alive, raw, d, d_raw, parts.write_vector, parts.free_gates)
-    _sigmoids_back(limit, alive, raw, squashed, d, d_raw, parts.free_gates, parts.read_modes)
-    for head in range(problem.heads):
-        modes = parts.read_modes + 3 * head
-        mean = fill(raw, 0.0)
-        for i in range(modes, modes + 3):
-            mean = fused(load(squashed, i), load(d, i), mean)
-        for i in range(modes, modes + 3):
-            value = load(squashed, i) * (load(d, i) - mean)
-            store(d_raw, i, _inside(limit, raw, i, value, alive))
-    if problem.mask:
-        # m = σ (1 - δ) + δ, so that σ' (1 - δ) = (m - δ) (1 - m) / (1 - δ)
-        scale, least = 1.0 / (1.0 - problem.mask_min), problem.mask_min
-        for i in range(parts.write_mask, parts.sharpness):
-            m = load(squashed, i)
-            slope = (m - least) * (fill(raw, 1.0) - m) * scale
-            store(d_raw, i, _inside(limit, raw, i, load(d, i) * slope, alive))
-    if problem.sharpen:
-        shift = parts.sharpness - parts.raw_sharpness
-        _onepluses_back(limit, alive, raw, d, d_raw, parts.sharpness, parts.size, shift)
 
 
 # --- look-up by content --------------------------------------------------------------------------
@@ -740,5 +665,6 @@ def step_back(
         advance(d_squashed, parts.free_gates), adjoints.read_weightings_before,
     )  # fmt: skip
     squash_back(
-        problem, parts, alive, advance(now, places.controls), squashed, d_squashed, d_controls
-    )
+        problem, parts, lane_count(now), alive, advance(now, places.controls), squashed,
+        d_squashed, d_controls,
+    )  # fmt: skip

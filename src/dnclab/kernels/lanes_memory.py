@@ -10,179 +10,35 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from dnclab.kernels.compiled import inner
+from dnclab.kernels.interface import squash
 from dnclab.kernels.problem import Problem
+from dnclab.kernels.records import (
+    CONTENT,
+    EPSILON,
+    FOLLOWING,
+    LENGTH,
+    PER_HEAD,
+    PRECEDING,
+    SIMILARITY,
+    WEIGHTING,
+    Parts,
+    Places,
+)
 from dnclab.kernels.simd import (
     advance,
     exp,
     fill,
     fused,
+    lane_count,
     load,
     log,
-    oneplus,
-    sigmoid,
     sqrt,
     store,
     where_less,
 )
 
-EPSILON = 1e-6
 BLOCK = 4
 """Rows of the memory and of the links that are worked on together."""
-
-
-class Parts(NamedTuple):
-    """Where each part of the interface begins once it is squashed; absent masks are there too."""
-
-    read_keys: int
-    read_strengths: int
-    write_key: int
-    write_strength: int
-    erase: int
-    write_vector: int
-    free_gates: int
-    allocation_gate: int
-    write_gate: int
-    read_modes: int
-    write_mask: int
-    read_masks: int
-    sharpness: int
-    """s^f of all heads, then s^b."""
-    size: int
-    raw_sharpness: int
-    """Where they begin in ξ_t, which has no masks without M."""
-
-
-def parts_of(problem: Problem) -> Parts:
-    """The paper's order."""
-    word, heads = problem.word, problem.heads
-    sizes = (heads * word, heads, word, 1, word, word, heads, 1, 1, 3 * heads)
-    starts = [sum(sizes[:index]) for index in range(len(sizes) + 1)]
-    write_mask = starts[-1]
-    sharpness = write_mask + word + heads * word
-    raw_sharpness = sharpness if problem.mask else write_mask
-    return Parts._make(
-        [*starts, write_mask + word, sharpness, sharpness + 2 * heads, raw_sharpness]
-    )
-
-
-class Places(NamedTuple):
-    """Where the parts of a step's record begin; the record of a state before the first step has
-    usage, write_weighting, precedence, read weightings and cell.
-    """
-
-    controls: int
-    """ξ_t before it is clamped."""
-    usage: int
-    before: int
-    """∏_{i<j} x[φ_i] of the allocation: how full the cells are that come first."""
-    write_content: int
-    """c_t^w, then its similarities D, then the masked lengths of the cells."""
-    write_weighting: int
-    precedence: int
-    heads: int
-    """For each head: L_t w, L_tᵀ w, c_t^r, similarities, lengths, w_t^r."""
-    gates: int
-    """Squashed."""
-    cell: int
-    size: int
-    padded: int
-    """Cells, padded."""
-
-
-FOLLOWING, PRECEDING, CONTENT, SIMILARITY, LENGTH, WEIGHTING, PER_HEAD = range(7)
-"""The order of a head's part of the record, in multiples of `padded`."""
-
-
-def round_up(number: int, multiple: int) -> int:
-    """The next multiple."""
-    return -(-number // multiple) * multiple
-
-
-def places_of(problem: Problem, gates: int, controls: int) -> Places:
-    """The record's order; gates and controls as products leave them, padded."""
-    padded = round_up(problem.cells, BLOCK)
-    sizes = (
-        controls,
-        padded,
-        padded,
-        3 * padded,
-        padded,
-        padded,
-        PER_HEAD * problem.heads * padded,
-        gates,
-        problem.hidden,
-    )
-    starts = [sum(sizes[:index]) for index in range(len(sizes) + 1)]
-    return Places._make([*starts, padded])
-
-
-# --- the interface -------------------------------------------------------------------------------
-
-
-@inner
-def clamped(x: Any, limit: Any) -> Any:
-    """max(-limit, min(limit, x))    [I1]"""
-    x = where_less(x, limit * -1.0, limit * -1.0, x)
-    return where_less(limit, x, limit, x)
-
-
-@inner
-def _clamp(limit: Any, raw: Any, squashed: Any, begin: int, end: int) -> None:
-    for i in range(begin, end):
-        store(squashed, i, clamped(load(raw, i), limit))
-
-
-@inner
-def _sigmoids(limit: Any, raw: Any, squashed: Any, begin: int, end: int) -> None:
-    for i in range(begin, end):
-        store(squashed, i, sigmoid(clamped(load(raw, i), limit)))
-
-
-@inner
-def _onepluses(limit: Any, raw: Any, squashed: Any, begin: int, end: int) -> None:
-    for i in range(begin, end):
-        store(squashed, i, oneplus(clamped(load(raw, i), limit)))
-
-
-@inner
-def _modes(limit: Any, raw: Any, squashed: Any, begin: int) -> None:
-    """softmax over three."""
-    first = clamped(load(raw, begin), limit)
-    second = clamped(load(raw, begin + 1), limit)
-    third = clamped(load(raw, begin + 2), limit)
-    top = where_less(first, second, second, first)
-    top = where_less(top, third, third, top)
-    first, second, third = exp(first - top), exp(second - top), exp(third - top)
-    share = fill(raw, 1.0) / (first + second + third)
-    store(squashed, begin, first * share)
-    store(squashed, begin + 1, second * share)
-    store(squashed, begin + 2, third * share)
-
-
-@inner
-def squash(problem: Problem, parts: Parts, raw: Any, squashed: Any) -> None:
-    """The interface from raw numbers    [I1, I3, I4, I5]"""
-    limit = fill(raw, problem.clip)
-    _clamp(limit, raw, squashed, parts.read_keys, parts.read_strengths)
-    _onepluses(limit, raw, squashed, parts.read_strengths, parts.write_key)
-    _clamp(limit, raw, squashed, parts.write_key, parts.write_strength)
-    _onepluses(limit, raw, squashed, parts.write_strength, parts.erase)
-    _sigmoids(limit, raw, squashed, parts.erase, parts.write_vector)
-    _clamp(limit, raw, squashed, parts.write_vector, parts.free_gates)
-    _sigmoids(limit, raw, squashed, parts.free_gates, parts.read_modes)
-    for head in range(problem.heads):
-        _modes(limit, raw, squashed, parts.read_modes + 3 * head)
-    if problem.mask:
-        span, least = 1.0 - problem.mask_min, problem.mask_min
-        for i in range(parts.write_mask, parts.sharpness):
-            store(squashed, i, sigmoid(clamped(load(raw, i), limit)) * span + least)
-    else:
-        for i in range(parts.write_mask, parts.sharpness):
-            store(squashed, i, fill(raw, 1.0))
-    if problem.sharpen:
-        shift = parts.sharpness - parts.raw_sharpness
-        for i in range(parts.sharpness, parts.size):
-            store(squashed, i, oneplus(clamped(load(raw, i - shift), limit)))
 
 
 # --- look-up by content --------------------------------------------------------------------------
@@ -580,7 +436,7 @@ def step(
     """
     cells, word, heads, padded = problem.cells, problem.word, problem.heads, places.padded
     squashed, retained = scratch.squashed, scratch.retained
-    squash(problem, parts, advance(now, places.controls), squashed)
+    squash(problem, parts, lane_count(now), advance(now, places.controls), squashed)
     heads_before, heads_now = advance(before, places.heads), advance(now, places.heads)
     precedence_before = advance(before, places.precedence)
 

@@ -7,16 +7,13 @@ All arrays are C-contiguous and of one dtype, float32 or float64.
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.floating]
-
-CACHE_LINE = 64
-"""Bytes that come from memory together."""
+Lengths = NDArray[np.int64]
 
 
 class Problem(NamedTuple):
@@ -131,15 +128,3 @@ class Options(NamedTuple):
     """Whether the gradient of the inputs is wanted."""
     need_initial: bool
     """Whether the gradient of the initial state is wanted."""
-
-
-def aligned_empty(dtype: np.dtype[Any], *shapes: tuple[int, ...]) -> list[Array]:
-    """Arrays of anything, each beginning at a whole cache line, so that lanes lie in one."""
-    sizes = [-(-math.prod(shape) * dtype.itemsize // CACHE_LINE) * CACHE_LINE for shape in shapes]
-    raw = np.empty(sum(sizes) + CACHE_LINE, np.uint8)
-    start = -raw.ctypes.data % CACHE_LINE
-    arrays = []
-    for shape, size in zip(shapes, sizes, strict=True):
-        arrays.append(np.ndarray(shape, dtype, raw, start))
-        start += size
-    return arrays

@@ -29,14 +29,19 @@ def pack(
     first_row: int,
     first_column: int,
     all_columns: int,
+    block: int = ROWS,
 ) -> None:
-    """Put a matrix, or its transpose, into a place of a packed one."""
-    for i in range(rows):
-        row = first_row + i
-        begin = (row // ROWS) * ROWS * all_columns + row % ROWS
+    """Put a matrix, or its transpose, into a place of one packed by blocks of so many rows."""
+    row, last = first_row, first_row + rows
+    while row < last:
+        start = row // block * block
+        end = min(start + block, last)
         for j in range(columns):
-            number = get(matrix, i * row_apart + j * column_apart)
-            put(packed, begin + (first_column + j) * ROWS, number)
+            place = start * all_columns + (first_column + j) * block + row - start
+            source = (row - first_row) * row_apart + j * column_apart
+            for i in range(end - row):
+                put(packed, place + i, get(matrix, source + i * row_apart))
+        row = end
 
 
 @inner

@@ -17,6 +17,7 @@ from dnclab.kernels.problem import (
     FOR_BACKWARD,
     NOTHING,
     Array,
+    Lengths,
     Options,
     Problem,
     States,
@@ -37,7 +38,7 @@ class Call(NamedTuple):
     layout: ModuleType
     problem: Problem
     options: Options
-    lengths: Array
+    lengths: Lengths
     recompute: Recompute | None
     """For gradients of gradients; None: refuse them."""
 

@@ -282,24 +282,42 @@ def lane_numbers(context: Any, pointer: Any) -> Any:
     return lanes(pointer), generate
 
 
+def _halved(builder: Any, value: Any, joined: Callable[[Any, Any], Any]) -> Any:
+    """One number of a vector's: its halves joined until there is one."""
+    width, index = value.type.count, ir.IntType(32)
+    while width > 1:
+        width //= 2
+        undefined = ir.Constant(value.type, ir.Undefined)
+        low, high = (
+            ir.Constant(ir.VectorType(index, width), list(range(start, start + width)))
+            for start in (0, width)
+        )
+        value = joined(
+            builder.shuffle_vector(value, undefined, low),
+            builder.shuffle_vector(value, undefined, high),
+        )
+    return builder.extract_element(value, ir.Constant(index, 0))
+
+
 @intrinsic
 def total(context: Any, lanes: LanesType) -> Any:
     """The sum over the lanes, by halves."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        value, width, index = arguments[0], lanes.count, ir.IntType(32)
-        while width > 1:
-            width //= 2
-            undefined = ir.Constant(value.type, ir.Undefined)
-            low, high = (
-                ir.Constant(ir.VectorType(index, width), list(range(start, start + width)))
-                for start in (0, width)
-            )
-            value = builder.fadd(
-                builder.shuffle_vector(value, undefined, low),
-                builder.shuffle_vector(value, undefined, high),
-            )
-        return builder.extract_element(value, ir.Constant(index, 0))
+        return _halved(builder, arguments[0], builder.fadd)
+
+    return lanes.element(lanes), generate
+
+
+@intrinsic
+def greatest(context: Any, lanes: LanesType) -> Any:
+    """The greatest number of the lanes, by halves; any of them if some are no numbers."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        def larger(low: Any, high: Any) -> Any:
+            return _choose(builder, "<", low, high, high, low)
+
+        return _halved(builder, arguments[0], larger)
 
     return lanes.element(lanes), generate
 

@@ -53,6 +53,7 @@ def test_show_task_shows_a_babi_story(capsys: pytest.CaptureFixture[str]) -> Non
         (["show-task", "babi", "--png", "x.png"], "--png and --set go with the tasks on rows"),
         (["show-task", "babi", "--task", "21"], "argument --task: invalid choice: 21"),
         (["show-task", "key-value", "--png", "nowhere/x.png"], "nowhere/x.png"),
+        (["bench", "nothing"], "argument WHAT: invalid choice: 'nothing'"),
         (["bench", "tasks", "--babi", "nowhere"], "nowhere: expected the bAbI archive"),
     ],
 )
@@ -83,6 +84,7 @@ def test_bench_tasks_prints_a_row_for_each_task(
     assert main(["bench", "tasks"]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("`dnclab bench tasks`: ")
+    assert next(bench.tasks_table(Path("archive"))).startswith("`dnclab bench tasks --babi PATH`: ")
     rows = [line.split(" | ") for line in printed.splitlines() if "batch 16" in line]
     assert [row[0].removeprefix("| ").split(",")[0] for row in rows] == list(BITMAP_TASKS)
     # A batch of repeat copy has to be made in well under 100 microseconds; a busy machine may

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,14 @@ def assert_refused(arguments: list[str], message: str, capsys: Printed) -> None:
         ([*TRAIN, "model.cells=0"], "cells: expected at least 1, got 0"),
         ([*TRAIN, "optimiser.learning_rate=1e300"], "learning_rate: expected within float32"),
         ([*TRAIN, "model.backend=abacus"], "backend: expected one of auto, "),
+        (
+            [*TRAIN, "model.backend=fused", "model.num_layers=2"],
+            "backend 'fused': the controller has",
+        ),
+        ([*TRAIN, "model.controller=torch.nn:GRUCell"], "model: controller: expected an nn.Module"),
+        ([*TRAIN, "optimiser.weight_decay=-1"], "weight_decay: expected at least 0, got -1.0"),
+        ([*TRAIN, "optimiser.alpha=1"], "alpha: expected 0 <= alpha < 1, got 1.0"),
+        ([*TRAIN, "course.threads=1025"], "threads: expected at most 1024, got 1025"),
         ([*TRAIN, "model.controller=nobody"], "controller: expected one of lstm, feedforward"),
         ([*TRAIN, "task.name=nothing"], "task: expected one of repeat-copy, "),
         ([*TRAIN, "task.name=no_such:thing"], "no_such:thing cannot be imported: No module"),
@@ -214,6 +223,43 @@ def test_training_tells_what_was_reached_and_where(finished: Path, capsys: Print
     assert re.fullmatch(r"finished at step 2: eval/loss \S+  eval/bit_error \S+  eval/.*", reached)
     assert place.startswith(f"in {finished}: pictures/")
     assert f"dnclab eval {finished}" in following
+
+
+def test_only_pictures_that_were_drawn_are_told(tmp_path: Path, capsys: Printed) -> None:
+    """A task with words has no sequence of bits to draw."""
+    sizes = ["task.name=babi", 'task.sizes={"generated":2,"tasks":1}', "course.stop_metric=null"]
+    arguments = [*TRAIN, *SMALL, *sizes, "--out", str(tmp_path / "run")]
+    code, out, _ = run(arguments, capsys)
+    assert code == 0
+    assert f"in {tmp_path / 'run'}: pictures/ (curve), metrics.jsonl, checkpoints/\n" in out
+
+
+def block(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if it were not installed."""
+    for name in {library, *(name for name in sys.modules if library in name.split("."))}:
+        monkeypatch.setitem(sys.modules, name, None)
+
+
+def test_without_matplotlib_a_run_ends_well(
+    tmp_path: Path, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    block("matplotlib", monkeypatch)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        code, out, err = run([*TRAIN, *SMALL, "--out", str(tmp_path / "run")], capsys)
+    assert (code, out.splitlines()[0][:18]) == (0, "finished at step 2")
+    assert f"in {tmp_path / 'run'}: metrics.jsonl, checkpoints/\n" in out
+    needed = 'no pictures: drawing needs matplotlib: pip install "dnclab[figures]"'
+    assert err == f"dnclab train: warning: {needed}\n"
+
+
+def test_without_tensorboard_no_folder_is_begun(
+    tmp_path: Path, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    block("tensorboard", monkeypatch)
+    remedy = 'needs tensorboard: pip install "dnclab[train]"'
+    assert_refused([*TRAIN, *SMALL, "--out", str(tmp_path / "run")], remedy, capsys)
+    assert not (tmp_path / "run").exists()
 
 
 def test_without_quiet_there_are_lines(tmp_path: Path, capsys: Printed) -> None:

@@ -22,7 +22,9 @@ def code_blocks(name: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", read(name), re.MULTILINE | re.DOTALL)
 
 
-DOCUMENTS = ["README.md", "docs/guide.md", "docs/tasks.md", "docs/training.md"]
+DOCUMENTS = [
+    "README.md", "docs/guide.md", "docs/kernels.md", "docs/tasks.md", "docs/training.md",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

@@ -53,7 +53,8 @@ def environment() -> str:
 
 def tasks_table(babi: Path | None) -> Iterator[str]:
     """How long a batch takes to make, and bAbI's files to read if they are there; Markdown."""
-    yield f"`dnclab bench tasks`: {environment()}."
+    command = "dnclab bench tasks" if babi is None else "dnclab bench tasks --babi PATH"
+    yield f"`{command}`: {environment()}."
     yield ""
     yield "| task, the paper's sizes | steps in a batch, mean | microseconds to make one |"
     yield "|---|---|---|"

@@ -16,18 +16,23 @@ MODEL_DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 """The precisions that parameters and inputs may have."""
 
 
-def check_size(name: str, value: object) -> None:
-    """A size is an int of at least 1 (a bool is not an int here)."""
+def check_int(name: str, value: object) -> int:
+    """An int (a bool is not an int here)."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name}: expected an int, got {value!r} of type {type(value).__name__}")
+    return value
+
+
+def check_size(name: str, value: object) -> None:
+    """A size is an int of at least 1."""
+    value = check_int(name, value)
     if value < 1:
         raise ValueError(f"{name}: expected at least 1, got {value}")
 
 
 def check_count(name: str, value: object) -> None:
-    """A count is an int of at least 0 (a bool is not an int here)."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name}: expected an int, got {value!r} of type {type(value).__name__}")
+    """A count is an int of at least 0."""
+    value = check_int(name, value)
     if value < 0:
         raise ValueError(f"{name}: expected at least 0, got {value}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,6 +28,12 @@ def same(ours: list[BitmapBatch], others: list[BitmapBatch]) -> bool:
 
 def take(stream: BitmapStream, count: int) -> list[BitmapBatch]:
     return [stream.batch() for _ in range(count)]
+
+
+@pytest.mark.parametrize("seed", [1.5, "1", True, None])
+def test_a_seed_is_a_whole_number(seed: Any) -> None:
+    with pytest.raises(TypeError, match=rf"^seed: expected an int, got {seed!r} of type"):
+        BitmapStream(PAPER, seed=seed)
 
 
 def test_the_seed_decides() -> None:

@@ -274,6 +274,21 @@ def test_a_negative_start_is_refused(tmp_path: Path) -> None:
         TensorBoardLogger(tmp_path, start_step=-1)
 
 
+def test_a_terminal_without_a_width_shows_the_bar() -> None:
+    """A new one has 0 columns until somebody says how many."""
+    reading, writing = os.openpty()
+    with open(writing, "w", encoding="utf-8") as terminal:  # noqa: PTH123  # it has no path
+        display = ProgressDisplay(4, stream=terminal)
+        display.log({"step": 2, "loss": 1.5})
+        display.close()
+        terminal.flush()
+        shown = os.read(reading, 10_000).decode()
+    os.close(reading)
+    assert "2/4 |" in shown
+    assert "loss 1.5" in shown
+    assert max(len(line) for line in shown.split("\r")) <= 81
+
+
 # --- what is missing, what is one's own ----------------------------------------------------------
 
 

@@ -206,6 +206,17 @@ def test_the_end_and_early_stopping(tmp_path: Path) -> None:
         train_new(tmp_path / "d", tiny(best_metric="eval/error"))
 
 
+def test_a_run_that_has_reached_its_target_makes_no_further_step(tmp_path: Path) -> None:
+    """Nor does one that was killed before it could say so: it equals one that was not."""
+    config = tiny(stop_metric="eval/bit_error", stop_at=1.0)
+    before = train_new(tmp_path, config)
+    metrics = metrics_bytes(tmp_path)
+    assert train(tmp_path, config) == before
+    assert metrics_bytes(tmp_path) == metrics
+    harder = replace(config, course=replace(config.course, stop_at=0.0))
+    assert train(tmp_path, harder).step == 6
+
+
 def train_new(folder: Path, config: RunConfig) -> loop.Outcome:
     runs.create(folder, to_dict(config))
     return train(folder, config)
@@ -382,6 +393,25 @@ def test_a_gradient_that_is_not_finite_is_named_and_spreads_nowhere(tmp_path: Pa
     kept = load_file(tmp_path / "trouble" / "step-00000001" / "tensors.safetensors")
     broken = [name for name, tensor in kept.items() if not tensor.isfinite().all()]
     assert broken == ["gradient/interface.weight"]
+
+
+def test_a_loss_that_is_not_finite_is_named_before_the_gradients_it_spoils(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = learner(tiny())
+    loss = own.task.loss
+    monkeypatch.setattr(own.task, "loss", lambda outputs, batch: loss(outputs, batch) * math.nan)
+    with pytest.raises(RunError, match=r"first quantity that is not finite is the loss;"):
+        own.update(tmp_path)
+
+
+def test_a_norm_that_overflows_is_named_as_such(tmp_path: Path) -> None:
+    """Every gradient is finite; the sum of their squares is not."""
+    own = learner(tiny())
+    spoilt = own.model.get_parameter("interface.weight")
+    spoilt.register_hook(lambda gradient: torch.full_like(gradient, 1e30))
+    with pytest.raises(RunError, match=r"not finite is the norm of the gradient;"):
+        own.update(tmp_path)
 
 
 def test_an_evaluation_that_is_not_finite_is_not_the_best(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import platform
 import shutil
 import warnings
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from dnclab.training import checkpoint, session
 from dnclab.training.config import CourseConfig, ModelConfig, OptimiserConfig, RunConfig, TaskConfig
 from dnclab.training.loop import Outcome
 from dnclab.training.settings import to_dict
+from dnclab.training.workers import Workers
 
 TINY = RunConfig(
     task=TaskConfig(name="repeat-copy", sizes={"bits": 2, "max_length": 2, "max_repeats": 2}),
@@ -77,6 +80,17 @@ def test_what_cannot_be_run_is_refused_before_there_is_a_folder(
 ) -> None:
     with pytest.raises(ValueError, match=r"expected|Invalid momentum"):
         start(tmp_path / "run", config)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_batch_that_processes_cannot_share_is_refused_before_there_is_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    team = Workers(rank=1, world=3)
+    monkeypatch.setattr(Workers, "from_first", lambda _, make: make())
+    monkeypatch.setattr(session, "workers", lambda: nullcontext(team))
+    with pytest.raises(ValueError, match=r"batch_size: expected a multiple of the 3 .*, got 16$"):
+        start(tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -168,7 +182,10 @@ def test_a_description_says_how_far_a_run_has_come(folder: Path) -> None:
     text = "\n".join(session.describe(folder))
     assert text.startswith(f"{folder}: repeat-copy, dnc-mds, seed 0")
     assert "checkpoint at step 4 of 4" in text
-    assert "last evaluation: step 4, eval/loss" in text
+    last = runs.read_metrics(folder)[-1]
+    assert f"last evaluation: step 4, eval/loss {last['eval/loss']:.4g}, eval/bit_error" in text
+    assert f"versions (python {platform.python_version()}, torch " in text
+    assert "{" not in text
 
 
 def test_a_run_on_a_disk_that_fills_up_keeps_what_was_saved(small_disk: Path) -> None:

@@ -17,8 +17,9 @@ from typing import Any
 
 from dnclab.cli import babi, kernels, reports, sweeps, tasks, training
 from dnclab.cli.parsing import Parser
+from dnclab.kernels import BackendUnavailable
 
-REFUSALS = (ValueError, ModuleNotFoundError, OSError)
+REFUSALS = (ValueError, ModuleNotFoundError, OSError, BackendUnavailable)
 """What the user can put right; anything else is our fault and shows its traceback."""
 
 REFUSED = 2

@@ -21,6 +21,9 @@ from dnclab.training.workers import is_first
 
 INTERRUPTED = 130
 
+PICTURES = ("curve", "sequence", "addresses")
+"""What may have been drawn of a run; a task with words has the curve alone."""
+
 
 def add_train(parser: argparse.ArgumentParser) -> None:
     """The options of ``dnclab train``."""
@@ -78,7 +81,9 @@ def _tell(folder: Path, outcome: Outcome) -> int:
     if outcome.reason == "interrupted":
         print(f"saved; go on with: dnclab resume {folder}")
         return INTERRUPTED
-    print(f"in {folder}: pictures/ (curve, sequence, addresses), metrics.jsonl, checkpoints/")
+    drawn = [name for name in PICTURES if (folder / "pictures" / f"{name}.png").exists()]
+    pictures = f"pictures/ ({', '.join(drawn)}), " if drawn else ""
+    print(f"in {folder}: {pictures}metrics.jsonl, checkpoints/")
     print(f"next: dnclab info {folder}   dnclab eval {folder}   tensorboard --logdir {folder}")
     return 0
 

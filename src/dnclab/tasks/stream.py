@@ -15,6 +15,8 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
+from dnclab.checks import check_int
+
 Batch = TypeVar("Batch")
 
 
@@ -29,7 +31,8 @@ def random_source(seed: int, number: int, *, held_out: bool = False) -> np.rando
 
 
 def check_seed(seed: int) -> None:
-    """A seed fills one word of the generator's key."""
+    """A seed is an int that fills one word of the generator's key; 1.5 would become 1."""
+    check_int("seed", seed)
     if not 0 <= seed < 2**64:
         raise ValueError(f"seed: expected 0 to 2^64 - 1, got {seed}")
 

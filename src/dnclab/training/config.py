@@ -10,6 +10,9 @@ from dnclab.checks import check_count, check_number, check_size
 FLOAT32_MAX = 3.4e38
 """What parameters are computed in goes no further."""
 
+MOST_THREADS = 1024
+"""More than any machine has cores; where threads cannot be started, PyTorch ends the process."""
+
 Size = int | float | bool | str | None
 
 
@@ -87,6 +90,10 @@ class OptimiserConfig:
             check_number(name, getattr(self, name))
             if abs(getattr(self, name)) > FLOAT32_MAX:
                 raise ValueError(f"{name}: expected within float32, got {getattr(self, name)}")
+        if self.weight_decay < 0:
+            raise ValueError(f"weight_decay: expected at least 0, got {self.weight_decay}")
+        if not 0 <= self.alpha < 1:
+            raise ValueError(f"alpha: expected 0 <= alpha < 1, got {self.alpha}")
         if self.learning_rate <= 0:
             raise ValueError(f"learning_rate: expected above 0, got {self.learning_rate}")
         if self.clip_gradient is not None and not self.clip_gradient > 0:
@@ -134,6 +141,8 @@ class CourseConfig:
             "checkpoint_every", "keep_checkpoints", "threads",
         ):  # fmt: skip
             check_size(name, getattr(self, name))
+        if self.threads > MOST_THREADS:
+            raise ValueError(f"threads: expected at most {MOST_THREADS}, got {self.threads}")
         check_count("seed", self.seed)
         if self.seed >= 2**64:
             raise ValueError(f"seed: expected 0 to 2^64 - 1, got {self.seed}")

@@ -6,6 +6,7 @@ from training, ``{"step": 40, "eval/loss": 11.9, "eval/bit_error": 0.08}`` from 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from datetime import timedelta
@@ -67,6 +68,14 @@ class Logger(Protocol):
         """The run is over: nothing is logged any more. Called once, after an error too."""
 
 
+def check_tensorboard() -> None:
+    """Refuse to begin what could not be logged."""
+    try:
+        import torch.utils.tensorboard  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise _missing("logging to TensorBoard", "tensorboard") from error
+
+
 class TensorBoardLogger:
     """Writes the numbers of all records for ``tensorboard --logdir FOLDER``. Texts are left out.
 
@@ -76,11 +85,10 @@ class TensorBoardLogger:
 
     def __init__(self, folder: Path, *, start_step: int = 0) -> None:
         _check_start(start_step)
-        try:
-            from tensorboard.compat.proto.summary_pb2 import Summary
-            from torch.utils.tensorboard import SummaryWriter
-        except ModuleNotFoundError as error:
-            raise _missing("logging to TensorBoard", "tensorboard") from error
+        check_tensorboard()
+        from tensorboard.compat.proto.summary_pb2 import Summary
+        from torch.utils.tensorboard import SummaryWriter
+
         self._summary = Summary
         self._writer = SummaryWriter(  # a long queue: training never waits for the disk
             folder,
@@ -148,6 +156,14 @@ class ProgressDisplay:
             self._display.close()
 
 
+def _width_for_none(stream: TextIO) -> int | None:
+    """80 columns for a terminal that says it has none, as in many containers; else None."""
+    try:
+        return 80 if os.get_terminal_size(stream.fileno()).columns == 0 else None
+    except OSError:  # no terminal of the system's
+        return None
+
+
 class _Bar:
     """The bar of a terminal."""
 
@@ -157,11 +173,13 @@ class _Bar:
         except ModuleNotFoundError as error:
             raise _missing("the progress bar", "tqdm") from error
         self._stream = stream
+        width = _width_for_none(stream)
         self._bar = tqdm(
             total=total_steps,
             initial=start_step,
             file=stream,
-            dynamic_ncols=True,
+            ncols=width,
+            dynamic_ncols=width is None,
             mininterval=0,  # when to draw is decided here: with these two every update draws
             miniters=1,
             smoothing=0.05,

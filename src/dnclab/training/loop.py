@@ -23,6 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils import _pytree as pytree
 
 from dnclab import runs
+from dnclab.model import DNC
 from dnclab.runs import RunError
 from dnclab.training import checkpoint, trouble
 from dnclab.training.config import CourseConfig, OptimiserConfig, RunConfig
@@ -75,9 +76,10 @@ def train(
                 folder, learner.snapshot(), keep_last=course.keep_checkpoints, best=best
             )
 
-    reason = "finished"
+    # Killed after its last checkpoint, a run that had reached its target makes no further step.
+    reason = "target reached" if reached(course, learner.evaluation) else "finished"
     with interruptions() as interrupted, numerics(course.threads):
-        while learner.step < course.steps:
+        while reason == "finished" and learner.step < course.steps:
             record = learner.update(folder)
             if learner.step % course.log_every == 0:
                 log(record)
@@ -93,7 +95,6 @@ def train(
                 save(best=best)
             if target or stop:
                 reason = "target reached" if target else "interrupted"
-                break
     return Outcome(learner.step, reason, prefixed(learner.evaluation))
 
 
@@ -103,10 +104,17 @@ def prefixed(evaluation: Mapping[str, float]) -> dict[str, float]:
 
 
 def reached(course: CourseConfig, evaluation: Mapping[str, float]) -> bool:
-    """Whether an evaluation says that the run may end."""
-    if course.stop_metric is None:
+    """Whether an evaluation says that the run may end; an empty one does not."""
+    if course.stop_metric is None or not evaluation:
         return False
     return prefixed(evaluation)[course.stop_metric] <= course.stop_at
+
+
+def check_backends(model: nn.Module) -> None:
+    """Refuse a backend asked for by name that does not know the model before the first step."""
+    for module in model.modules():
+        if isinstance(module, DNC):
+            _ = module.backend_reason
 
 
 def check_metrics(course: CourseConfig, task: Trainable) -> None:
@@ -179,6 +187,9 @@ class Learner:
         np.random.seed(seed % 2**32)  # noqa: NPY002  # a user's task may draw from it
         random.seed(seed)
         model = task.model(config.model).to(workers.device)
+        stream = task.stream(seed)
+        check_backends(model)
+        workers.share(task.inputs(stream.numbered_batch(0)).shape[1])
         runner = DistributedDataParallel(model) if workers.world > 1 else model
         return cls(
             task=task,
@@ -187,7 +198,7 @@ class Learner:
             model=model,
             runner=runner,
             optimiser=build_optimiser(model, config.optimiser),
-            stream=task.stream(seed),
+            stream=stream,
         )
 
     def update(self, folder: Path) -> dict[str, Any]:

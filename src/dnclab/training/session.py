@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict
@@ -18,7 +19,12 @@ from dnclab.runs import RunError
 from dnclab.tasks.bitmap import BitmapTask, evaluation_set
 from dnclab.training import checkpoint
 from dnclab.training.config import RunConfig
-from dnclab.training.loggers import Logger, ProgressDisplay, TensorBoardLogger
+from dnclab.training.loggers import (
+    Logger,
+    ProgressDisplay,
+    TensorBoardLogger,
+    check_tensorboard,
+)
 from dnclab.training.loop import Learner, Outcome, load_parameters, numerics, train
 from dnclab.training.settings import from_dict, to_dict
 from dnclab.training.tasks import Bitmaps, Trainable, build_task, evaluate_bitmaps
@@ -30,7 +36,8 @@ def start(
 ) -> Outcome:
     """A new run in a new folder; it shows its progress, and logs to TensorBoard and `loggers`."""
     with workers() as team, numerics(config.course.threads):
-        # What cannot be built is refused before there is a folder.
+        # What cannot be built or logged is refused before there is a folder.
+        check_tensorboard()
         learner = Learner.new(build_task(config.task), config, team)
         team.from_first(lambda: runs.create(folder, to_dict(config)))
         return _run(folder, learner, quiet, loggers)
@@ -76,7 +83,7 @@ def _run(folder: Path, learner: Learner, quiet: bool, extra: Sequence[Logger]) -
             runs.note_session(folder, step, outcome.step, time.perf_counter() - begun)
             runs.write_outcome(folder, outcome.step, outcome.reason)
             if outcome.evaluation:
-                draw(folder)
+                _draw_if_possible(folder)
         return outcome
 
 
@@ -160,7 +167,21 @@ def describe(folder: Path) -> Iterator[str]:
 
 
 def _settings(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in values.items())
+    return ", ".join(f"{name} {_shown(value)}" for name, value in values.items())
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"({_settings(value)})"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _draw_if_possible(folder: Path) -> None:
+    """A run that is done is done, whatever is missing for its pictures."""
+    try:
+        draw(folder)
+    except ModuleNotFoundError as error:
+        warnings.warn(f"no pictures: {error}", stacklevel=3)
 
 
 def draw(folder: Path) -> list[Path]:

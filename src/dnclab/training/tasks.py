@@ -91,7 +91,10 @@ def build_dnc(config: ModelConfig, input_size: int, output_size: int) -> DNC:
     settings["controller"] = find(
         "controller", config.controller, {name: name for name in CONTROLLERS}
     )
-    return DNC(input_size, output_size, **settings)
+    try:
+        return DNC(input_size, output_size, **settings)
+    except TypeError as error:  # a controller of the user's own that is none
+        raise ValueError(f"model: {error}") from error
 
 
 class Bitmaps:

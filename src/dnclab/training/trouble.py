@@ -42,7 +42,9 @@ def keep(
 
 
 def first_not_finite(task: Trainable, model: nn.Module, batches: Sequence[Any]) -> str:
-    """The name of the first: a parameter, a batch, something inside the model, a gradient."""
+    """The name of the first: a parameter, a batch, something inside the model, the loss, a
+    gradient, the norm of them all.
+    """
     for name, parameter in model.named_parameters():
         if not parameter.isfinite().all():
             return f"parameter {name}"
@@ -53,11 +55,19 @@ def first_not_finite(task: Trainable, model: nn.Module, batches: Sequence[Any]) 
         inside = _first_inside(model, task.inputs(batch))
         if inside is not None:
             return inside
+        if not _loss(task, model, batch).isfinite():
+            return "the loss"
     # Gradients are computed from the outputs backwards.
     for name, parameter in reversed(list(model.named_parameters())):
         if parameter.grad is not None and not parameter.grad.isfinite().all():
             return f"gradient of {name}"
-    return "the loss"
+    return "the norm of the gradient"
+
+
+@torch.no_grad()
+def _loss(task: Trainable, model: nn.Module, batch: Any) -> Tensor:
+    outputs, _ = model(task.inputs(batch).to(next(model.parameters()).device))
+    return task.loss(outputs.cpu(), batch)
 
 
 IN_ORDER = (

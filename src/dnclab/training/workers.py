@@ -35,7 +35,8 @@ class Workers:
         """This process's samples of a batch; all processes have as many."""
         if batch_size % self.world:
             raise ValueError(
-                f"batch size {batch_size}: expected one that {self.world} processes can share"
+                f"batch_size: expected a multiple of the {self.world} processes that share it, "
+                f"got {batch_size}"
             )
         each = batch_size // self.world
         return slice(self.rank * each, (self.rank + 1) * each)

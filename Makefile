@@ -7,7 +7,7 @@ APT_INSTALL := DEBIAN_FRONTEND=noninteractive apt-get install --yes -qq --no-ins
 
 .PHONY: demo test check format tests slow browser clean
 
-## make demo    train a small DNC on repeat copy until it is solved, and draw what it does
+## make demo    train the paper's repeat copy until it is solved, and draw what it does
 demo: $(INSTALLED)
 	$(BIN)/dnclab demo
 

@@ -55,10 +55,12 @@ MAY_IMPORT = {
         "model",
         "training",
     },
+    "bench_stages": {"bench", "bench_kernels", "fused", "kernels", "model"},
     "cli": {
         "agreement",
         "bench",
         "bench_kernels",
+        "bench_stages",
         "cli",
         "config",
         "kernels",

@@ -1,27 +1,34 @@
 """Where the kernels' time goes: each stage of a step done twice, and what that costs.
 
 Parts of kernels are compiled into those that call them, where no clock reaches. So a process of its
-own puts in the place of one function another that calls it twice, compiles, and is timed against
-one that does not. The numbers that come out are wrong; the work is that of the stage once more.
+own puts in the place of one function another that calls it twice, compiles the kernels once more,
+and times them against those that do not. What they compute is wrong; the work is that of the stage
+once more.
 """
 
 from __future__ import annotations
 
 import importlib
 import multiprocessing
+import statistics
+import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from types import ModuleType
 from typing import Any
 
 import numba
-import torch
+import numpy as np
 
-from dnclab.bench import environment, median_seconds
-from dnclab.bench_kernels import SIZES, Size, work
+from dnclab.bench import environment
+from dnclab.bench_kernels import SIZES, Size
+from dnclab.fused import INVERSE_FROM, problem_of, weights_of
 from dnclab.kernels import layout_for
+from dnclab.kernels.problem import FOR_BACKWARD, Options, Weights
+from dnclab.kernels.sequence import denormals_flushed
 from dnclab.model import DNC
-from dnclab.training.loop import numerics
 
 PAPER = ["repeat-copy", "key-value", "associative-recall", "babi"]
 """The paper's sizes."""
@@ -89,33 +96,66 @@ def _twice(function: Callable[..., Any]) -> Callable[..., Any]:
     return compiled
 
 
-def seconds_per_step(
-    names: Sequence[str], doubled: Sequence[tuple[str, str]], repeats: int
-) -> list[float]:
-    """Of a pass there and back with one thread, with some functions doing their work twice."""
-    for module_name, function_name in doubled:
-        module = importlib.import_module(f"dnclab.kernels.{module_name}")
-        setattr(module, function_name, _twice(getattr(module, function_name)))
-    with tempfile.TemporaryDirectory() as cache, numerics(1):
+def plain_and_doubled(
+    names: Sequence[str], layout: str, doubled: Sequence[tuple[str, str]], repeats: int
+) -> list[tuple[float, float]]:
+    """Seconds a step, there and back with one thread, for each size: of the kernels as they are,
+    and of those in which some functions do their work twice. Their runs take turns.
+    """
+    plain = importlib.import_module(f"dnclab.kernels.{layout}")
+    for module in [name for name in sys.modules if name.startswith(f"dnclab.kernels.{layout}")]:
+        del sys.modules[module]
+    with tempfile.TemporaryDirectory() as cache:
         numba.config.CACHE_DIR = cache
-        return [_median(SIZES[name], repeats) for name in names]
+        for module_name, function_name in doubled:
+            part = importlib.import_module(f"dnclab.kernels.{module_name}")
+            setattr(part, function_name, _twice(getattr(part, function_name)))
+        slower = importlib.import_module(f"dnclab.kernels.{layout}")
+        found = []
+        for name in names:
+            runs = [_run(SIZES[name], module) for module in (plain, slower)]
+            times: list[list[float]] = [[], []]
+            with denormals_flushed():
+                for number in range(repeats + 1):
+                    for run, own in zip(runs, times, strict=True):
+                        start = time.perf_counter()
+                        run()
+                        if number:  # the first one compiles
+                            own.append((time.perf_counter() - start) / SIZES[name].steps)
+            found.append((statistics.median(times[0]), statistics.median(times[1])))
+    return found
 
 
-def _median(size: Size, repeats: int) -> float:
-    run = work(
-        DNC.from_config(size.model).with_backend("fused"),
-        "forward and back",
-        torch.randn(size.steps, size.samples, size.model.input_size),
+def _run(size: Size, layout: ModuleType) -> Callable[[], object]:
+    """There and back through a layout, as training does it."""
+    model = DNC.from_config(size.model)
+    problem = problem_of(model)
+    weights = Weights(*(weight.detach().numpy() for weight in weights_of(model)))
+    draw = np.random.default_rng(0)
+    inputs = draw.normal(size=(size.steps, size.samples, problem.inputs)).astype(np.float32)
+    upstream = draw.normal(size=(size.steps, size.samples, problem.outputs)).astype(np.float32)
+    lengths = np.full(size.samples, size.steps)
+    options = Options(
+        threads=1,
+        exact_links=size.model.cells < INVERSE_FROM,
+        memory_segments=False,
+        need_inputs=False,
+        need_initial=False,
     )
-    return median_seconds(run, repeats) / size.steps
+
+    def run() -> None:
+        _, _, tape = layout.forward(problem, options, weights, None, inputs, lengths, FOR_BACKWARD)
+        layout.backward(problem, options, weights, tape, upstream, None)
+
+    return run
 
 
 def _measured(
-    names: Sequence[str], doubled: Sequence[tuple[str, str]], repeats: int
-) -> list[float]:
+    names: Sequence[str], layout: str, doubled: Sequence[tuple[str, str]], repeats: int
+) -> list[tuple[float, float]]:
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context) as process:
-        return process.submit(seconds_per_step, names, doubled, repeats).result()
+        return process.submit(plain_and_doubled, names, layout, doubled, repeats).result()
 
 
 def stages_table(names: Sequence[str], *, repeats: int) -> Iterator[str]:
@@ -131,23 +171,23 @@ def stages_table(names: Sequence[str], *, repeats: int) -> Iterator[str]:
         ]  # fmt: skip
         if not own:
             continue
-        whole = _measured(own, (), repeats)
         yield ""
         yield f"| {layout} | " + " | ".join(own) + " |"
         yield "|---|" + "---|" * len(own)
-        left = list(whole)
+        shares, wholes = [0.0] * len(own), [0.0] * len(own)
         for stage, doubled in stages.items():
-            times = _measured(own, doubled, repeats)
-            more = [longer - time for longer, time in zip(times, whole, strict=True)]
-            left = [rest - time for rest, time in zip(left, more, strict=True)]
-            yield _row(stage, more, whole)
-        yield _row("what is left", left, whole)
-        yield _row("together", whole, whole)
+            pairs = _measured(own, layout, doubled, repeats)
+            stage_shares = [(longer - plain) / plain for plain, longer in pairs]
+            shares = [sum(both) for both in zip(shares, stage_shares, strict=True)]
+            wholes = [whole + plain / len(stages) for whole, (plain, _) in zip(wholes, pairs)]
+            times = [longer - plain for plain, longer in pairs]
+            yield _row(stage, times, stage_shares)
+        rest = [1 - share for share in shares]
+        left = [whole * share for whole, share in zip(wholes, rest, strict=True)]
+        yield _row("what is left", left, rest)
+        yield _row("together", wholes, [1.0] * len(own))
 
 
-def _row(stage: str, times: Sequence[float], whole: Sequence[float]) -> str:
-    cells = (
-        f"{1e6 * time:.1f} ({time / all_of_it:.0%})"
-        for time, all_of_it in zip(times, whole, strict=True)
-    )
+def _row(stage: str, times: Sequence[float], shares: Sequence[float]) -> str:
+    cells = (f"{1e6 * time:.1f} ({share:.0%})" for time, share in zip(times, shares, strict=True))
     return f"| {stage} | " + " | ".join(cells) + " |"

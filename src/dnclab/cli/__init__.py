@@ -66,7 +66,9 @@ def build_parser() -> argparse.ArgumentParser:
     training.add_eval(commands.add_parser("eval", help="evaluate a run's best model"))
     training.add_info(commands.add_parser("info", help="describe a run"))
     training.add_presets(commands.add_parser("presets", help="list the presets"))
-    training.add_demo(commands.add_parser("demo", help="train a small model and draw it"))
+    training.add_demo(
+        commands.add_parser("demo", help="train repeat copy until it is solved, and draw it")
+    )
     sweeps.add_sweep(commands.add_parser("sweep", help="train many variants and seeds"))
     sweeps.add_reproduce(commands.add_parser("reproduce", help="run the paper's experiments"))
     sweeps.add_measure(commands.add_parser("measure", help="measure what trained models do"))

@@ -49,7 +49,9 @@ def _load(name: str, dtype: str) -> ModuleType:
             layout = importlib.import_module(f"dnclab.kernels.{name}")
             run_once(layout, np.dtype(dtype))
     except ImportError as error:
-        raise BackendUnavailable(f"backend 'fused': Numba cannot be imported: {error}") from error
+        raise BackendUnavailable(
+            f"backend 'fused': the {name} kernels cannot be imported: {error}"
+        ) from error
     except Exception as error:
         raise BackendUnavailable(
             f"backend 'fused': the {name} kernels cannot be compiled: {type(error).__name__}: "

@@ -117,7 +117,7 @@ def test_the_table_of_stages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every stage takes a microsecond of ten."""
     monkeypatch.setattr(
         bench_stages,
-        "_measured",
+        "plain_and_doubled",
         lambda names, layout, doubled, repeats: [(1e-5, 1.1e-5) for _ in names],
     )
     lines = list(bench_stages.stages_table(["repeat-copy", "key-value"], repeats=1))

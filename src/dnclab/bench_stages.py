@@ -1,9 +1,8 @@
 """Where the kernels' time goes: each stage of a step done twice, and what that costs.
 
 Parts of kernels are compiled into those that call them, where no clock reaches. So a process of its
-own puts in the place of one function another that calls it twice, compiles the kernels once more,
-and times them against those that do not. What they compute is wrong; the work is that of the stage
-once more.
+own puts in the place of one function another that calls it twice, and is timed in turns with one
+that does not. What comes out is wrong; the work is that of the stage once more.
 """
 
 from __future__ import annotations
@@ -11,18 +10,17 @@ from __future__ import annotations
 import importlib
 import multiprocessing
 import statistics
-import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from types import ModuleType
 from typing import Any
 
 import numba
 import numpy as np
 
-from dnclab.bench import environment
+from dnclab.bench import environment, median_seconds
 from dnclab.bench_kernels import SIZES, Size
 from dnclab.fused import INVERSE_FROM, problem_of, weights_of
 from dnclab.kernels import layout_for
@@ -96,33 +94,50 @@ def _twice(function: Callable[..., Any]) -> Callable[..., Any]:
     return compiled
 
 
+_layouts: list[ModuleType] = []
+"""Of a process that is timed: the one."""
+
+
+def _prepare(layout: str, doubled: Sequence[tuple[str, str]], cache: str) -> None:
+    if doubled:
+        numba.config.CACHE_DIR = cache
+    for module_name, function_name in doubled:
+        part = importlib.import_module(f"dnclab.kernels.{module_name}")
+        setattr(part, function_name, _twice(getattr(part, function_name)))
+    _layouts.append(importlib.import_module(f"dnclab.kernels.{layout}"))
+
+
+def _seconds(name: str) -> float:
+    """For a step of a size, there and back with one thread: the median of three."""
+    run = _run(SIZES[name], _layouts[0])
+    with denormals_flushed():
+        return median_seconds(run, 3) / SIZES[name].steps
+
+
 def plain_and_doubled(
     names: Sequence[str], layout: str, doubled: Sequence[tuple[str, str]], repeats: int
 ) -> list[tuple[float, float]]:
-    """Seconds a step, there and back with one thread, for each size: of the kernels as they are,
-    and of those in which some functions do their work twice. Their runs take turns.
+    """Seconds a step for each size: of the kernels as they are, and of those in which some
+    functions do their work twice. Two processes take turns.
     """
-    plain = importlib.import_module(f"dnclab.kernels.{layout}")
-    for module in [name for name in sys.modules if name.startswith(f"dnclab.kernels.{layout}")]:
-        del sys.modules[module]
-    with tempfile.TemporaryDirectory() as cache:
-        numba.config.CACHE_DIR = cache
-        for module_name, function_name in doubled:
-            part = importlib.import_module(f"dnclab.kernels.{module_name}")
-            setattr(part, function_name, _twice(getattr(part, function_name)))
-        slower = importlib.import_module(f"dnclab.kernels.{layout}")
+    context = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as cache, ExitStack() as stack:
+        processes = [
+            stack.enter_context(
+                ProcessPoolExecutor(
+                    1, context, initializer=_prepare, initargs=(layout, parts, cache)
+                )
+            )
+            for parts in ((), doubled)
+        ]
         found = []
         for name in names:
-            runs = [_run(SIZES[name], module) for module in (plain, slower)]
-            times: list[list[float]] = [[], []]
-            with denormals_flushed():
-                for number in range(repeats + 1):
-                    for run, own in zip(runs, times, strict=True):
-                        start = time.perf_counter()
-                        run()
-                        if number:  # the first one compiles
-                            own.append((time.perf_counter() - start) / SIZES[name].steps)
-            found.append((statistics.median(times[0]), statistics.median(times[1])))
+            turns = [
+                [process.submit(_seconds, name).result() for process in processes]
+                for _ in range(repeats)
+            ]
+            plain, longer = (statistics.median(times) for times in zip(*turns, strict=True))
+            found.append((plain, longer))
     return found
 
 
@@ -150,14 +165,6 @@ def _run(size: Size, layout: ModuleType) -> Callable[[], object]:
     return run
 
 
-def _measured(
-    names: Sequence[str], layout: str, doubled: Sequence[tuple[str, str]], repeats: int
-) -> list[tuple[float, float]]:
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context) as process:
-        return process.submit(plain_and_doubled, names, layout, doubled, repeats).result()
-
-
 def stages_table(names: Sequence[str], *, repeats: int) -> Iterator[str]:
     """A table for each layout, as Markdown."""
     yield (
@@ -176,10 +183,12 @@ def stages_table(names: Sequence[str], *, repeats: int) -> Iterator[str]:
         yield "|---|" + "---|" * len(own)
         shares, wholes = [0.0] * len(own), [0.0] * len(own)
         for stage, doubled in stages.items():
-            pairs = _measured(own, layout, doubled, repeats)
+            pairs = plain_and_doubled(own, layout, doubled, repeats)
             stage_shares = [(longer - plain) / plain for plain, longer in pairs]
             shares = [sum(both) for both in zip(shares, stage_shares, strict=True)]
-            wholes = [whole + plain / len(stages) for whole, (plain, _) in zip(wholes, pairs)]
+            wholes = [
+                whole + plain / len(stages) for whole, (plain, _) in zip(wholes, pairs, strict=True)
+            ]
             times = [longer - plain for plain, longer in pairs]
             yield _row(stage, times, stage_shares)
         rest = [1 - share for share in shares]

@@ -116,7 +116,7 @@ def add_bench_stages(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sizes", nargs="+", choices=bench_kernels.SIZES, default=bench_stages.PAPER
     )
-    parser.add_argument("--repeats", type=whole_number(1), default=31, help="runs of each (31)")
+    parser.add_argument("--repeats", type=whole_number(1), default=7, help="turns of each (7)")
 
 
 def run_bench_stages(chosen: argparse.Namespace) -> int:

@@ -123,5 +123,5 @@ def test_the_table_of_stages(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = list(bench_stages.stages_table(["repeat-copy", "key-value"], repeats=1))
     assert "| lanes | repeat-copy | key-value |" in lines
     assert "| links, back | 1.0 (10%) | 1.0 (10%) |" in lines
-    stages = len(bench_stages.STAGES["lanes"])
-    assert f"| what is left | {10 - stages:.1f} ({(10 - stages) / 10:.0%}) |" in lines[-2]
+    left = 10 - len(bench_stages.STAGES["lanes"])
+    assert lines[-2].startswith(f"| what is left | {left:.1f} ({left / 10:.0%}) |")

@@ -19,8 +19,9 @@ check: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+# Side by side, for the suite takes six minutes of one core, a fifth of them compiling.
 tests: $(INSTALLED) browser
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 # The page of a report is tested in Chromium. Root on Debian, as CI is, gets it here; for anybody
 # else the tests fail and say what to install.

@@ -342,7 +342,7 @@ def forward(
         options.threads,
     )
     courses = [
-        _course(options, keep, int(length), samples, number)
+        _course(options, keep, int(length), _segment(steps, samples, options), samples, number)
         for number, length in enumerate(lengths)
     ]
     made = [
@@ -386,13 +386,23 @@ def _room_forward(plan: Plan) -> int:
     )  # fmt: skip
 
 
-def _course(options: Options, keep: int, steps: int, samples: int, sample: int) -> Course:
+def _segment(steps: int, samples: int, options: Options) -> int:
+    """Steps between two M or L that are kept: as many for all samples as need the least room, for
+    those between are computed again for as many samples at a time as there are threads.
+    """
+    at_once = max(1, min(options.threads, samples))
+    return max(1, min(steps, math.isqrt(steps * samples // at_once)))
+
+
+def _course(
+    options: Options, keep: int, steps: int, segment: int, samples: int, sample: int
+) -> Course:
     """How a sample is gone through, by the options."""
     return Course(
         keep=keep,
         undone=not options.exact_links,
         memory_kept=keep == EVERYTHING or (keep == FOR_BACKWARD and not options.memory_segments),
-        segment=max(1, math.isqrt(steps)),
+        segment=segment,
         steps=steps,
         samples=samples,
         sample=sample,
@@ -676,7 +686,7 @@ def backward(
         options.threads,
     )
 
-    longest = _course(options, FOR_BACKWARD, steps, samples, 0)
+    longest = _course(options, FOR_BACKWARD, steps, tape.samples[0].segment, samples, 0)
     slot = (not longest.memory_kept) * plan.memory + (not longest.undone) * plan.links
     rooms = [
         aligned_empty(
@@ -690,7 +700,7 @@ def backward(
 
     def job(number: int) -> None:
         sample, room = tape.samples[number], rooms.pop()
-        course = _course(options, FOR_BACKWARD, sample.steps, samples, number)
+        course = _course(options, FOR_BACKWARD, sample.steps, sample.segment, samples, number)
         carried, slots, links_now = room
         for stretch in reversed(sample.stretches):
             if stretch.links is not None:

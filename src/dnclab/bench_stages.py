@@ -80,8 +80,8 @@ STAGES: dict[str, Stages] = {
         "look-ups": [("rows_memory", "look_up")],
         "look-ups, back": [("rows_adjoints", "look_up_back")],
         "writing, there and back": [("rows", "write"), ("rows_adjoints", "write_back")],
-        "links": [("rows", "link_and_follow")],
-        "links, back": [("rows_adjoints", "link_and_follow_back")],
+        "links": [("rows_links", "link_and_follow")],
+        "links, back": [("rows_links", "link_and_follow_back")],
         "keeping links": [("rows", "keep_links"), ("rows", "amplify")],
         "sharpening, there and back": [
             ("rows_memory", "sharpen"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,8 +27,8 @@ from kernels.support import (
 from support import SWITCHES
 
 import dnclab
-from dnclab.kernels import lanes, records, room, rows
-from dnclab.kernels.problem import EVERYTHING, FOR_BACKWARD, NOTHING, States
+from dnclab.kernels import lanes, records, room, rows, rows_links, rows_plan
+from dnclab.kernels.problem import EVERYTHING, FOR_BACKWARD, NOTHING, Options, States
 from dnclab.tasks.repeat_copy import RepeatCopy
 from dnclab.tasks.stream import random_source
 
@@ -409,6 +410,45 @@ def test_stretches_may_end_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tape is not None
     assert max(len(sample.stretches) for sample in tape.samples) > 3
     assert_same_bits(run_layout(rows, problem, weights, case, UNDONE), whole)
+
+
+@pytest.fixture
+def _shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Links are worked on in shares, however few cells there are."""
+    monkeypatch.setattr(rows_links, "SHARED_FROM", 1)
+    rows_plan.plan_of.cache_clear()
+    yield
+    rows_plan.plan_of.cache_clear()
+
+
+@pytest.mark.usefixtures("_shared")
+@pytest.mark.parametrize("options", [OPTIONS, UNDONE], ids=["kept", "undone"])
+@pytest.mark.parametrize("cells", [3, 40, 70])
+def test_links_in_shares(cells: int, options: Options) -> None:
+    """Fewer blocks of rows than shares, and more; nobody helps, one does, several do."""
+    model = make(cells=cells)
+    problem, weights = problem_of(model)
+    for samples in (1, 3):
+        case = random_case(model, 20, samples, rng())
+        assert_agrees(rows, model, case, options)
+        alone = run_layout(rows, problem, weights, case, options)
+        for threads in (2, 5):
+            helped = run_layout(rows, problem, weights, case, options._replace(threads=threads))
+            assert_same_bits(helped, alone)
+
+
+@pytest.mark.usefixtures("_shared")
+def test_whoever_helps_is_let_go_when_the_work_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = make(cells=40)
+    problem, weights = problem_of(model)
+    case = random_case(model, 5, 1, rng())
+
+    def fails(*_: object) -> None:
+        raise MemoryError("no room for patches")
+
+    monkeypatch.setattr(rows, "_room_for_patches", fails)
+    with pytest.raises(MemoryError, match="no room for patches"):
+        run_layout(rows, problem, weights, case, UNDONE._replace(threads=3))
 
 
 # What is written to with how much, over and over: one cell, one of them after the other, two as

@@ -10,6 +10,7 @@ rounding too much; or, exactly, L is kept of every few steps and computed again.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -39,7 +40,8 @@ from dnclab.kernels.records import (
     WEIGHTING,
 )
 from dnclab.kernels.room import aligned_empty
-from dnclab.kernels.rows_adjoints import Adjoints, Kept, Room, step_back
+from dnclab.kernels.rows_adjoints import Adjoints, Links, Room, reads_back, writes_back
+from dnclab.kernels.rows_links import help_with_links, link_together, link_together_back
 from dnclab.kernels.rows_memory import (
     BLOCK,
     Scratch,
@@ -47,7 +49,6 @@ from dnclab.kernels.rows_memory import (
     amplify,
     copy,
     keep_links,
-    link_and_follow,
     precede,
     read_memory,
     relink,
@@ -73,6 +74,7 @@ from dnclab.kernels.rows_plan import (
 )
 from dnclab.kernels.rows_products import add_product, products
 from dnclab.kernels.rows_weights import gradients
+from dnclab.kernels.sharing import Board, close, new_board
 from dnclab.kernels.simd import (
     fill,
     fused,
@@ -146,8 +148,11 @@ def _scratch(plan: Plan, squashed: Any, p: Any) -> Any:
     )
 
 
-def _scratch_size(plan: Plan) -> int:
-    return 2 * plan.key + 4 * plan.places.padded
+def _scratch_size(problem: Problem, plan: Plan) -> int:
+    """Of a step, and of the sums of shares of the links."""
+    padded = plan.places.padded
+    partial = (problem.heads + 2) * padded + 2 * plan.lanes
+    return 2 * plan.key + 4 * padded + (plan.shares * partial if plan.shares > 1 else plan.lanes)
 
 
 @kernel
@@ -170,11 +175,13 @@ def _run_forward(
     marks: Array,
     patches: Array,
     carried: Array,
+    board: Board,
 ) -> tuple[int, bool]:
     """From the step `begin` to the last one, or to the end of a stretch; returns where that is and
     whether L is to be kept there. Not `used`: the memory is empty.
 
-    `carried` [links, amplifications, memory, products and scratch] is left alone between stretches.
+    `carried` [links, amplifications, memory, products and scratch] is left alone between stretches;
+    what is on the `board` others may help with.
     """
     places, parts = plan.places, plan.parts
     cells, word, x, y = problem.cells, problem.word, problem.inputs, problem.outputs
@@ -187,7 +194,7 @@ def _run_forward(
     chunk = skip(memory_room, plan.memory)
     said = skip(chunk, CHUNK * plan.gate_rows)
     squashed = skip(said, CHUNK * plan.output_rows)
-    scratch, _ = _scratch(plan, squashed, skip(squashed, parts.size + 2 * plan.lanes))
+    scratch, partials = _scratch(plan, squashed, skip(squashed, parts.size + 2 * plan.lanes))
     record, state, tape = pointer(records), pointer(states), pointer(memories)
     given, answers = pointer(inputs), pointer(outputs)
 
@@ -264,9 +271,9 @@ def _run_forward(
         if course.memory_kept:
             zero_all((plan.words - word) * padded, skip(target, word * padded))
         precedence_before = skip(before, places.precedence)
-        link_and_follow(
-            cells, padded, problem.heads, links, weighting, precedence_before,
-            skip(before, places.heads), skip(now, places.heads),
+        link_together(
+            pointer(board), plan.shares, cells, padded, problem.heads, links, weighting,
+            precedence_before, skip(before, places.heads), skip(now, places.heads), partials,
         )  # fmt: skip
         precede(padded, weighting, precedence_before, skip(now, places.precedence))
         zero_all(plan.reads, state_now)
@@ -352,11 +359,11 @@ def forward(
     # Memory is asked for by one thread: what others free goes back to the system, and costs a page
     # fault for every page when it is asked for again.
     rooms = [
-        aligned_empty(dtype, (_room_forward(plan),))
+        aligned_empty(dtype, (_room_forward(problem, plan),))
         for _ in range(max(1, min(options.threads, samples)))
     ]
 
-    def job(number: int) -> None:
+    def job(number: int, board: Board) -> None:
         course, sample, room = courses[number], made[number], rooms.pop()
         [carried] = room
         begin = 0
@@ -365,7 +372,7 @@ def forward(
             end, keeps_links = _run_forward(
                 problem, plan, course, packed, begin, inputs, initial is not None, start, outputs,
                 final, sample.records, sample.states, sample.memory, sample.links, starts, marks,
-                patches, carried,
+                patches, carried, board,
             )  # fmt: skip
             if keep == FOR_BACKWARD:
                 links = carried[: plan.links].copy() if course.undone and keeps_links else None
@@ -373,16 +380,45 @@ def forward(
             begin = end
         rooms.append(room)
 
-    run_all([partial(job, number) for number in range(samples)], options.threads)
+    _run_samples(job, samples, problem, plan, options, dtype)
     return outputs, final, None if keep == NOTHING else Tape(made, inputs, lengths, all_states)
 
 
-def _room_forward(plan: Plan) -> int:
+def _run_samples(
+    job: Callable[[int, Board], None],
+    samples: int,
+    problem: Problem,
+    plan: Plan,
+    options: Options,
+    dtype: np.dtype[Any],
+) -> None:
+    """A job for each sample; threads that have none help with links, if they are large."""
+    boards = [new_board() for _ in range(samples)]
+    like = np.empty(0, dtype)
+
+    def lead(number: int) -> None:
+        try:
+            job(number, boards[number])
+        finally:
+            close(boards[number])
+
+    def help_out(number: int) -> None:
+        help_with_links(
+            boards[number], plan.shares, problem.cells, plan.places.padded, problem.heads, like
+        )
+
+    helpers = max(options.threads - samples, 0) if plan.shares > 1 else 0
+    jobs = [partial(lead, number) for number in range(samples)]
+    jobs += [partial(help_out, number % samples) for number in range(helpers)]
+    run_all(jobs, options.threads)
+
+
+def _room_forward(problem: Problem, plan: Plan) -> int:
     """How much a sample's way there carries from step to step, with its scratch."""
     return (
         plan.links + 2 * plan.places.padded + plan.lanes + plan.memory
         + CHUNK * (plan.gate_rows + plan.output_rows)
-        + plan.parts.size + 2 * plan.lanes + _scratch_size(plan)
+        + plan.parts.size + 2 * plan.lanes + _scratch_size(problem, plan)
     )  # fmt: skip
 
 
@@ -529,6 +565,7 @@ def _run_back(
     d_controls_kept: Array,
     slots: Array,
     carried: Array,
+    board: Board,
 ) -> None:
     """From the last step of a stretch to its first.
 
@@ -562,7 +599,7 @@ def _run_back(
     d_scaled = skip(sums, 3 * padded)
     d_squares = skip(d_scaled, plan.key)
     totals = skip(d_squares, plan.key)
-    scratch, _ = _scratch(plan, squashed, skip(totals, 2 * lanes))
+    scratch, partials = _scratch(plan, squashed, skip(totals, 2 * lanes))
     room = Room(
         d_squashed, d_following, d_preceding, weighting_room, skip(weighting_room, padded),
         skip(weighting_room, 2 * padded), skip(weighting_room, 3 * padded), sums, d_scaled,
@@ -609,9 +646,10 @@ def _run_back(
         if course.undone:
             first = int(get(pointer(starts), t - begin))
             last = int(get(pointer(starts), t + 1 - begin))
-        kept = Kept(
-            course.undone, links_before, last - first, skip(pointer(marks), first),
-            skip(pointer(patches), 2 * first * padded),
+        given_links = Links(
+            links, d_links, skip(now, places.write_weighting), skip(before, places.precedence),
+            skip(before, places.heads), d_following, d_preceding, course.undone, links_before,
+            last - first, skip(pointer(marks), first), skip(pointer(patches), 2 * first * padded),
         )  # fmt: skip
         own = skip(chunk, number * plan.state_rows)
         for i in range(0, plan.state, lanes):
@@ -623,9 +661,17 @@ def _run_back(
             skip(d_readings, (t + 1) % 2 * heads * padded),
         )  # fmt: skip
         d_controls = skip(pointer(d_controls_kept), t * (plan.control_rows + lanes))
-        step_back(
+        reads_back(
             problem, parts, places, plan.words, scratch, room, adjoints, before, now,
-            memory_before, skip(memory_before, plan.memory), links, kept, d_state, d_controls,
+            skip(memory_before, plan.memory), d_state,
+        )  # fmt: skip
+        link_together_back(
+            pointer(board), plan.shares, problem.cells, padded, heads, given_links, room, adjoints,
+            partials,
+        )  # fmt: skip
+        writes_back(
+            problem, parts, places, plan.words, scratch, room, adjoints, before, now,
+            memory_before, d_controls,
         )  # fmt: skip
         put(d_controls, problem.interface, 0.0)
         d_hidden = skip(d_state, plan.reads)
@@ -698,7 +744,7 @@ def backward(
         for _ in range(max(1, min(options.threads, samples)))
     ]
 
-    def job(number: int) -> None:
+    def job(number: int, board: Board) -> None:
         sample, room = tape.samples[number], rooms.pop()
         course = _course(options, FOR_BACKWARD, sample.steps, sample.segment, samples, number)
         carried, slots, links_now = room
@@ -710,10 +756,11 @@ def backward(
                 options.need_initial, d_outputs, d_final is not None, d_end, d_inputs, d_initial,
                 sample.records, sample.memory, sample.links, stretch.starts, stretch.marks,
                 stretch.patches, links_now, d_gates[number], d_controls[number], slots, carried,
+                board,
             )  # fmt: skip
         rooms.append(room)
 
-    run_all([partial(job, number) for number in range(samples)], options.threads)
+    _run_samples(job, samples, problem, plan, options, dtype)
     d_weights = gradients(
         problem, plan, weights, tape, d_outputs, d_gates, d_controls, options.threads
     )
@@ -731,7 +778,7 @@ def _room_back(problem: Problem, plan: Plan) -> int:
         plan.memory + plan.links + (3 + 2 * heads) * padded + plan.unit
         + plan.state_rows + plan.hidden_rows + (CHUNK + 1) * widest
         + 2 * (plan.parts.size + 2 * plan.lanes) + 2 * heads * padded + 7 * padded
-        + 2 * plan.key + 2 * plan.lanes + _scratch_size(plan)
+        + 2 * plan.key + 2 * plan.lanes + _scratch_size(problem, plan)
     )  # fmt: skip
 
 

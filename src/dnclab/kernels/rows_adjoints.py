@@ -98,18 +98,6 @@ class Room(NamedTuple):
     """Eight numbers."""
 
 
-class Kept(NamedTuple):
-    """How the links of the step before are had."""
-
-    undone: bool
-    """Whether L_{t-1} is made of L_t in place, or stands at `before`."""
-    before: Any
-    patched: int
-    """Cells whose rows and columns were kept, their numbers, and those."""
-    marks: Any
-    patches: Any
-
-
 @inner
 def _store_first(p: Any, place: int, count: int, value: Any) -> None:
     """Only the first `count` lanes."""
@@ -483,40 +471,60 @@ def _link_block_back(
         put(d_weighting, i + k, get(d_weighting, i + k) + get(totals, k))
 
 
+class Links(NamedTuple):
+    """What the adjoint of links needs and changes: pointers, and how L_{t-1} is had."""
+
+    links: Any
+    """L_t; L_{t-1} afterwards if it is undone."""
+    d_links: Any
+    weighting: Any
+    precedence: Any
+    """p_{t-1}."""
+    heads_before: Any
+    d_following: Any
+    d_preceding: Any
+    undone: bool
+    """Whether L_{t-1} is made of L_t in place, or stands at `before`."""
+    before: Any
+    patched: int
+    """Cells whose rows and columns were kept, their numbers, and those."""
+    marks: Any
+    patches: Any
+
+
 @inner
 def link_and_follow_back(
-    cells: int,
+    first: int,
+    last: int,
     padded: int,
     heads: int,
-    links: Any,
-    kept: Kept,
-    weighting: Any,
-    precedence_before: Any,
-    heads_before: Any,
-    room: Room,
-    adjoints: Adjoints,
+    given: Links,
+    d_weighting: Any,
+    d_precedence: Any,
+    d_reads: Any,
+    totals: Any,
 ) -> None:
-    """Adjoint of links and of following them; that of L_t becomes that of L_{t-1} in place, and so
-    do the links themselves if they are to be undone    [L1, L3, L4]
+    """Rows first to last: the adjoint of L_t becomes that of L_{t-1} in place; adds to those of w,
+    p_{t-1} and the read weightings of t-1    [L1, L3, L4]
     """
-    reads = skip(heads_before, WEIGHTING * padded)
-    for i in range(0, cells, BLOCK):
-        rows, d_rows = skip(links, i * padded), skip(adjoints.links, i * padded)
+    reads = skip(given.heads_before, WEIGHTING * padded)
+    for i in range(first, last, BLOCK):
+        rows, d_rows = skip(given.links, i * padded), skip(given.d_links, i * padded)
         for head in range(heads):
             _follow_block_back(
                 padded, i, rows, d_rows, skip(reads, head * PER_HEAD * padded),
-                skip(room.following, head * padded), skip(room.preceding, head * padded),
-                skip(adjoints.read_weightings_before, head * padded), room.totals,
+                skip(given.d_following, head * padded), skip(given.d_preceding, head * padded),
+                skip(d_reads, head * padded), totals,
             )  # fmt: skip
-        clear_diagonal(padded, i, adjoints.links)
-        if kept.undone:
-            undo_block(padded, i, rows, weighting, precedence_before)
-            patch_block(padded, i, rows, kept.patched, kept.marks, kept.patches)
+        clear_diagonal(padded, i, given.d_links)
+        if given.undone:
+            undo_block(padded, i, rows, given.weighting, given.precedence)
+            patch_block(padded, i, rows, given.patched, given.marks, given.patches)
         else:
-            rows = skip(kept.before, i * padded)
+            rows = skip(given.before, i * padded)
         _link_block_back(
-            padded, i, rows, d_rows, weighting, precedence_before, room.weighting,
-            adjoints.precedence, room.totals,
+            padded, i, rows, d_rows, given.weighting, given.precedence, d_weighting, d_precedence,
+            totals,
         )  # fmt: skip
 
 
@@ -661,7 +669,7 @@ def retain_back(
 
 
 @inner
-def step_back(
+def reads_back(
     problem: Problem,
     parts: Parts,
     places: Places,
@@ -671,28 +679,20 @@ def step_back(
     adjoints: Adjoints,
     before: Any,
     now: Any,
-    memory_before: Any,
     memory: Any,
-    links: Any,
-    kept: Kept,
     d_reads: Any,
-    d_controls: Any,
 ) -> None:
-    """One step backwards: the adjoints of t become those of t-1; sets that of ξ_t.
-
-    ``scratch.squashed`` holds the squashed interface of the step, `links` L_t.
+    """The first part of a step backwards, to where the links are: from the adjoints of the words
+    read and of p_t. ``scratch.squashed`` holds the squashed interface of the step.
     """
-    cells, word, heads, padded = problem.cells, problem.word, problem.heads, places.padded
-    lanes = lane_count(now)
-    squashed, d_squashed = scratch.squashed, room.squashed
-    heads_before, heads_now = skip(before, places.heads), skip(now, places.heads)
-    one, zero = fill(now, 1.0), fill(now, 0.0)
-
+    heads, padded, lanes = problem.heads, places.padded, lane_count(now)
+    heads_now, one, zero = skip(now, places.heads), fill(now, 1.0), fill(now, 0.0)
     for head in range(heads):
         d_mine = skip(adjoints.read_weightings, head * padded)
         read_back(
-            padded, word, memory, skip(heads_now, (head * PER_HEAD + WEIGHTING) * padded),
-            skip(d_reads, head * word), d_mine, adjoints.memory,
+            padded, problem.word, memory,
+            skip(heads_now, (head * PER_HEAD + WEIGHTING) * padded),
+            skip(d_reads, head * problem.word), d_mine, adjoints.memory,
         )  # fmt: skip
     for head in range(heads):
         _read_head_back(
@@ -713,11 +713,28 @@ def step_back(
         store_at(room.weighting, n, load_at(adjoints.write_weighting, n) + (d - product))
         store_at(adjoints.precedence, n, rest * d)
     zero_all(heads * padded, adjoints.read_weightings_before)
-    link_and_follow_back(
-        cells, padded, heads, links, kept, weighting, precedence_before, heads_before, room,
-        adjoints,
-    )  # fmt: skip
 
+
+@inner
+def writes_back(
+    problem: Problem,
+    parts: Parts,
+    places: Places,
+    words: int,
+    scratch: Scratch,
+    room: Room,
+    adjoints: Adjoints,
+    before: Any,
+    now: Any,
+    memory_before: Any,
+    d_controls: Any,
+) -> None:
+    """The last part of a step backwards, from where the links are: sets the adjoint of ξ_t."""
+    cells, heads, padded = problem.cells, problem.heads, places.padded
+    lanes = lane_count(now)
+    squashed, d_squashed = scratch.squashed, room.squashed
+    heads_before, weighting = skip(before, places.heads), skip(now, places.write_weighting)
+    one, zero = fill(now, 1.0), fill(now, 0.0)
     retained = scratch.retained
     retain(padded, heads, skip(squashed, parts.free_gates), heads_before, retained)
     write_back(
@@ -750,7 +767,7 @@ def step_back(
     put(d_squashed, parts.write_gate, total(d_write_gate))
     put(d_squashed, parts.allocation_gate, total(d_allocating))
     look_up_back(
-        padded, word, words, memory_before, skip(squashed, parts.write_key),
+        padded, problem.word, words, memory_before, skip(squashed, parts.write_key),
         skip(squashed, parts.write_mask), spread(squashed, parts.write_strength),
         content, skip(content, padded), skip(content, 2 * padded),
         room.content, adjoints.memory, skip(d_squashed, parts.write_key),

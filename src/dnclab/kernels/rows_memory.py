@@ -337,7 +337,8 @@ def _follow_block(
 
 @inner
 def link_and_follow(
-    cells: int,
+    first: int,
+    last: int,
     padded: int,
     heads: int,
     links: Any,
@@ -345,22 +346,24 @@ def link_and_follow(
     precedence: Any,
     heads_before: Any,
     heads_now: Any,
+    preceding: Any,
+    preceding_apart: int,
 ) -> None:
-    """L_t in place, and L_t w_{t-1}^{r,i} and L_tᵀ w_{t-1}^{r,i} of every head    [L1, L3, L4]"""
+    """Rows first to last of L_t in place, and what they give to L_t w_{t-1}^{r,i} and, one head
+    `preceding_apart` numbers from the next, to L_tᵀ w_{t-1}^{r,i}    [L1, L3, L4]
+    """
     apart = PER_HEAD * padded
     reads = skip(heads_before, WEIGHTING * padded)
-    following, preceding = heads_now, skip(heads_now, PRECEDING * padded)
     for head in range(heads):
-        zero_all(padded, skip(following, head * apart))
-        zero_all(padded, skip(preceding, head * apart))
-    for i in range(0, cells, BLOCK):
+        zero_all(padded, skip(preceding, head * preceding_apart))
+    for i in range(first, last, BLOCK):
         relink_block(padded, i, links, links, weighting, precedence)
         rows = skip(links, i * padded)
         for head in range(heads):
-            shift = head * apart
             _follow_block(
-                padded, rows, i, skip(reads, shift), skip(following, shift), skip(preceding, shift)
-            )
+                padded, rows, i, skip(reads, head * apart), skip(heads_now, head * apart),
+                skip(preceding, head * preceding_apart),
+            )  # fmt: skip
 
 
 @inner

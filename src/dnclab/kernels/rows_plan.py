@@ -9,6 +9,7 @@ from dnclab.kernels.compiled import inner, kernel
 from dnclab.kernels.problem import Array, Lengths, Problem, States, Weights
 from dnclab.kernels.products import pack
 from dnclab.kernels.records import Parts, Places, parts_of, places_of, round_up
+from dnclab.kernels.rows_links import shares_of
 from dnclab.kernels.rows_memory import BLOCK
 from dnclab.kernels.rows_products import BLOCK_LANES, TILE_LANES, TILE_ROWS
 from dnclab.kernels.simd import get, pointer, put, skip
@@ -45,6 +46,8 @@ class Plan(NamedTuple):
     """Numbers of M, padded."""
     links: int
     """Numbers of L, padded."""
+    shares: int
+    """In how many shares L is worked on."""
     parts: Parts
     places: Places
 
@@ -77,6 +80,7 @@ def plan_of(problem: Problem, lanes: int) -> Plan:
         key=round_up(words, lanes),
         memory=words * padded,
         links=padded * padded,
+        shares=shares_of(padded),
         parts=parts_of(problem),
         # Interfaces are read and written by whole lanes, beyond their end.
         places=places_of(

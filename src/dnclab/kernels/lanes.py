@@ -15,8 +15,8 @@ import numpy as np
 
 from dnclab.kernels.compiled import inner, kernel
 from dnclab.kernels.interface import squash
-from dnclab.kernels.lanes_adjoints import Adjoints, Room, step_back, zero_all
-from dnclab.kernels.lanes_memory import BLOCK, Scratch, relink, retain, step, write
+from dnclab.kernels.lanes_adjoints import Room, step_back, zero_all
+from dnclab.kernels.lanes_memory import BLOCK, relink, retain, step, write
 from dnclab.kernels.problem import (
     EVERYTHING,
     NOTHING,
@@ -37,8 +37,10 @@ from dnclab.kernels.records import (
     PER_HEAD,
     PRECEDING,
     WEIGHTING,
+    Adjoints,
     Parts,
     Places,
+    Scratch,
     parts_of,
     places_of,
     round_up,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from dnclab.kernels.compiled import inner
 from dnclab.kernels.interface import squash_back
-from dnclab.kernels.lanes_memory import Scratch, prepare_key, retain, sharpen
+from dnclab.kernels.lanes_memory import prepare_key, retain, sharpen
 from dnclab.kernels.problem import Problem
 from dnclab.kernels.records import (
     CONTENT,
@@ -22,8 +22,10 @@ from dnclab.kernels.records import (
     PRECEDING,
     SIMILARITY,
     WEIGHTING,
+    Adjoints,
     Parts,
     Places,
+    Scratch,
 )
 from dnclab.kernels.simd import (
     advance,
@@ -36,25 +38,6 @@ from dnclab.kernels.simd import (
     where_less,
     where_not_above,
 )
-
-
-class Adjoints(NamedTuple):
-    """What one step backwards hands to the step before it: pointers."""
-
-    memory: Any
-    """Of M_t [N W]."""
-    links: Any
-    """Of L_t [N N]."""
-    usage: Any
-    """Of u_t [N]."""
-    precedence: Any
-    """Of p_t [N]."""
-    write_weighting: Any
-    """Of w_t^w, as far as later steps saw it [N]."""
-    read_weightings: Any
-    """Of w_t^{r,i} [R padded N]."""
-    read_weightings_before: Any
-    """The same of the step before; the two change places from step to step [R padded N]."""
 
 
 class Room(NamedTuple):

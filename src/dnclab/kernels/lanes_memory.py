@@ -7,7 +7,7 @@ rows is padded to a multiple of four (``padded``); rows that pad are zero and st
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from dnclab.kernels.compiled import inner
 from dnclab.kernels.interface import squash
@@ -23,6 +23,7 @@ from dnclab.kernels.records import (
     WEIGHTING,
     Parts,
     Places,
+    Scratch,
 )
 from dnclab.kernels.simd import (
     advance,
@@ -405,18 +406,6 @@ def read(cells: int, word: int, memory: Any, weighting: Any, words: Any) -> None
         for n in range(cells):
             a0 = fused(load(weighting, n), load(memory, n * word + w), a0)
         store(words, w, a0)
-
-
-class Scratch(NamedTuple):
-    """Room for what a step needs on its way: pointers."""
-
-    squashed: Any
-    scaled: Any
-    squares: Any
-    retained: Any
-    taken: Any
-    forwards: Any
-    backwards: Any
 
 
 @inner

@@ -1,11 +1,12 @@
-"""Where things lie: the parts of the interface, and what a step leaves for the way back.
+"""Where things lie: the parts of the interface, what a step leaves for the way back, what it hands
+to the step before it.
 
 Lanes count in lanes, one for each entry; rows count in numbers.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dnclab.kernels.problem import Problem
 
@@ -95,3 +96,34 @@ def places_of(problem: Problem, *, padded: int, gates: int, controls: int, hidde
     )
     starts = [sum(sizes[:index]) for index in range(len(sizes) + 1)]
     return Places._make([*starts, padded])
+
+
+class Scratch(NamedTuple):
+    """Room for what a step needs on its way: pointers."""
+
+    squashed: Any
+    scaled: Any
+    squares: Any
+    retained: Any
+    taken: Any
+    forwards: Any
+    backwards: Any
+
+
+class Adjoints(NamedTuple):
+    """What one step backwards hands to the step before it: pointers."""
+
+    memory: Any
+    """Of M_t."""
+    links: Any
+    """Of L_t."""
+    usage: Any
+    """Of u_t."""
+    precedence: Any
+    """Of p_t."""
+    write_weighting: Any
+    """Of w_t^w, as far as later steps saw it."""
+    read_weightings: Any
+    """Of w_t^{r,i}, padded."""
+    read_weightings_before: Any
+    """The same of the step before; the two change places from step to step."""

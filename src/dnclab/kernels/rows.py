@@ -38,13 +38,14 @@ from dnclab.kernels.records import (
     PER_HEAD,
     PRECEDING,
     WEIGHTING,
+    Adjoints,
+    Scratch,
 )
 from dnclab.kernels.room import aligned_empty
-from dnclab.kernels.rows_adjoints import Adjoints, Links, Room, reads_back, writes_back
+from dnclab.kernels.rows_adjoints import Links, Room, reads_back, writes_back
 from dnclab.kernels.rows_links import help_with_links, link_together, link_together_back
 from dnclab.kernels.rows_memory import (
     BLOCK,
-    Scratch,
     address_write,
     amplify,
     copy,

@@ -21,13 +21,14 @@ from dnclab.kernels.records import (
     PRECEDING,
     SIMILARITY,
     WEIGHTING,
+    Adjoints,
     Parts,
     Places,
+    Scratch,
 )
 from dnclab.kernels.rows_memory import (
     BLOCK,
     WORDS,
-    Scratch,
     clear_diagonal,
     patch_block,
     prepare_key,
@@ -53,25 +54,6 @@ from dnclab.kernels.simd import (
     where_less,
     where_not_above,
 )
-
-
-class Adjoints(NamedTuple):
-    """What one step backwards hands to the step before it: pointers."""
-
-    memory: Any
-    """Of M_tᵀ [words padded]."""
-    links: Any
-    """Of L_t [padded padded]."""
-    usage: Any
-    """Of u_t [padded]."""
-    precedence: Any
-    """Of p_t [padded]."""
-    write_weighting: Any
-    """Of w_t^w, as far as later steps saw it [padded]."""
-    read_weightings: Any
-    """Of w_t^{r,i} [R padded]."""
-    read_weightings_before: Any
-    """The same of the step before; the two change places from step to step [R padded]."""
 
 
 class Room(NamedTuple):

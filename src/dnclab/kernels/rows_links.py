@@ -10,8 +10,8 @@ from typing import Any
 
 from dnclab.kernels.compiled import inner, kernel
 from dnclab.kernels.problem import Array
-from dnclab.kernels.records import PER_HEAD, PRECEDING
-from dnclab.kernels.rows_adjoints import Adjoints, Links, Room, link_and_follow_back
+from dnclab.kernels.records import PER_HEAD, PRECEDING, Adjoints
+from dnclab.kernels.rows_adjoints import Links, Room, link_and_follow_back
 from dnclab.kernels.rows_memory import BLOCK, link_and_follow, zero_all
 from dnclab.kernels.sharing import (
     NONE_LEFT,

@@ -10,7 +10,7 @@ L_t [padded, padded]. Everything is given by a pointer; sizes count numbers. The
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 from dnclab.kernels.compiled import inner
 from dnclab.kernels.interface import squash
@@ -25,6 +25,7 @@ from dnclab.kernels.records import (
     WEIGHTING,
     Parts,
     Places,
+    Scratch,
 )
 from dnclab.kernels.simd import (
     exp,
@@ -417,18 +418,6 @@ def read(padded: int, word: int, memory: Any, weighting: Any, words: Any) -> Non
             a6 = fused(q, load_at(row, n + 6 * padded), a6)
             a7 = fused(q, load_at(row, n + 7 * padded), a7)
         put_totals(words, w, a0, a1, a2, a3, a4, a5, a6, a7)
-
-
-class Scratch(NamedTuple):
-    """Room for what a step needs on its way: pointers."""
-
-    squashed: Any
-    scaled: Any
-    squares: Any
-    retained: Any
-    taken: Any
-    forwards: Any
-    backwards: Any
 
 
 @inner

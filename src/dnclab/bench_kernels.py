@@ -172,29 +172,32 @@ def work(model: DNC, kind: str, inputs: Tensor) -> Callable[[], object]:
 # --- memory --------------------------------------------------------------------------------------
 
 
-def memory_records(size: Size, steps: int) -> Iterator[dict[str, Any]]:
+SETTINGS: dict[str, dict[str, Any]] = {
+    "reference": {"backend": "reference"},
+    "fused": {"backend": "fused"},
+    "fused, memory rebuilt": {"backend": "fused", "rebuild_memory": True},
+    "fused, links rebuilt exactly": {"backend": "fused", "rebuild_links": "exact"},
+}
+"""Ways to compute that differ in what they keep."""
+
+
+def memory_records(size: Size, settings: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The peak of memory on the way there and back, each setting in a process of its own."""
-    settings: dict[str, dict[str, Any]] = {
-        "reference": {"backend": "reference"},
-        "fused": {"backend": "fused"},
-        "fused, memory rebuilt": {"backend": "fused", "rebuild_memory": True},
-        "fused, links rebuilt exactly": {"backend": "fused", "rebuild_links": "exact"},
-    }
     context = multiprocessing.get_context("spawn")
-    for name, options in settings.items():
+    for name in settings:
         with ProcessPoolExecutor(1, mp_context=context) as process:
-            peak = process.submit(peak_bytes, size, steps, options).result()
+            peak = process.submit(peak_bytes, size, SETTINGS[name]).result()
         yield {
             "size": size.name,
-            "steps": steps,
+            "steps": size.steps,
             "samples": size.samples,
             "setting": name,
             "peak_bytes": peak,
-            "bytes_per_step_and_sample": peak / steps / size.samples,
+            "bytes_per_step_and_sample": peak / size.steps / size.samples,
         }
 
 
-def peak_bytes(size: Size, steps: int, options: dict[str, Any]) -> int:
+def peak_bytes(size: Size, options: dict[str, Any]) -> int:
     """How far the memory of this process rises above where it was, inputs and outputs included."""
     torch.set_num_threads(1)
     model = DNC.from_config(size.model).with_backend(**options)
@@ -202,7 +205,7 @@ def peak_bytes(size: Size, steps: int, options: dict[str, Any]) -> int:
     outputs.sum().backward()
     before = _status("VmRSS")
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # forget the highest so far
-    outputs, _ = model(torch.randn(steps, size.samples, size.model.input_size))
+    outputs, _ = model(torch.randn(size.steps, size.samples, size.model.input_size))
     outputs.sum().backward()
     return _status("VmHWM") - before
 
@@ -236,7 +239,7 @@ def kernels_table(
                 yield _row(record)
     if memory_steps:
         yield ""
-        yield from _memory_table(memory_steps, records)
+        yield from _memory_table(names, memory_steps, records)
     if jsonl is not None:
         lines = [json.dumps({"environment": environment(), **record}) for record in records]
         jsonl.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -256,18 +259,20 @@ def _row(record: dict[str, Any]) -> str:
     )
 
 
-def _memory_table(steps: int, records: list[dict[str, Any]]) -> Iterator[str]:
-    size = SIZES["babi"]
-    yield (
-        f"The most memory that one pass there and back takes, {size.name}, {steps} steps of "
-        f"{size.samples} samples, above where the process was:"
-    )
+def _memory_table(names: Sequence[str], steps: int, records: list[dict[str, Any]]) -> Iterator[str]:
+    """All sizes at their own length, and bAbI's at a great one in every setting."""
+    yield "The most memory that a pass there and back takes, above where the process was:"
     yield ""
-    yield "| setting | MB | KB a step and sample |"
-    yield "|---|---|---|"
-    for record in memory_records(size, steps):
-        records.append(record)
-        yield (
-            f"| {record['setting']} | {record['peak_bytes'] / 1e6:,.0f} "
-            f"| {record['bytes_per_step_and_sample'] / 1e3:,.1f} |"
-        )
+    yield "| size | steps | setting | MB | KB a step and sample |"
+    yield "|---|---|---|---|---|"
+    asked = [(SIZES[name], ["reference", "fused"]) for name in names]
+    if "babi" in names:
+        asked.append((replace(SIZES["babi"], steps=steps), list(SETTINGS)))
+    for size, settings in asked:
+        for record in memory_records(size, settings):
+            records.append(record)
+            yield (
+                f"| {record['size']} (B{record['samples']}) | {record['steps']:,} "
+                f"| {record['setting']} | {record['peak_bytes'] / 1e6:,.1f} "
+                f"| {record['bytes_per_step_and_sample'] / 1e3:,.1f} |"
+            )

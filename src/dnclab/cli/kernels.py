@@ -93,7 +93,7 @@ def add_bench_kernels(parser: argparse.ArgumentParser, *, default: bool = False)
     parser.add_argument("--repeats", type=whole_number(1), default=7, help="of the reference (7)")
     parser.add_argument(
         "--memory-steps", type=whole_number(0), default=1500,
-        help="length of the sequence whose memory is measured (1500); 0: not at all",
+        help="length of the bAbI sequence whose memory is measured (1500); 0: no memory at all",
     )  # fmt: skip
     parser.add_argument("--jsonl", type=Path, metavar="FILE", help="write the records too")
 

@@ -172,11 +172,13 @@ def test_a_disagreement_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert max(errors.values()) > 1e-5
 
 
+@pytest.mark.parametrize("links", ["inverse", "exact"])
+@pytest.mark.parametrize("layout", kernels.LAYOUTS)
 @pytest.mark.parametrize("controller", ["lstm", "feedforward"])
-def test_gradcheck(controller: str) -> None:
+def test_gradcheck(controller: str, layout: str, links: str) -> None:
     model = DNC(
-        2, 2, hidden_size=3, cells=3, word_size=2, backend="fused", dtype=F64,
-        controller=controller, usage_gradient=True,
+        2, 2, hidden_size=3, cells=3, word_size=2, backend="fused", layout=layout, dtype=F64,
+        rebuild_links=links, controller=controller, usage_gradient=True,
     )  # fmt: skip
     state = agreement.used_state(model, 2, torch.Generator().manual_seed(1))
     leaves, spec = pytree.tree_flatten(state)

@@ -12,7 +12,7 @@ from made_up import config, recording, run_result, write_plan, write_run, write_
 
 from dnclab.cli import main
 from dnclab.reports.recordings import encoded
-from dnclab.reports.render import render
+from dnclab.reports.render import figures_of, render
 from dnclab.reports.results import (
     Results,
     collect,
@@ -200,3 +200,28 @@ def test_a_recording_is_found_by_task_and_label() -> None:
     results = Results(recordings=(own, replace(own, variant="dnc-ds")))
     assert results.recording("repeat-copy", "DNC-D") is own
     assert results.recording("repeat-copy", "DNC") is None
+
+
+# --- those of this repository --------------------------------------------------------------------
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+
+
+def test_the_tables_in_the_documentation_are_made_again_to_the_last_digit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_again = tmp_path / "results"
+    shutil.copytree(RESULTS, made_again, ignore=shutil.ignore_patterns("tables", "claims.*"))
+    monkeypatch.setattr("dnclab.reports.render.figures_of", lambda results: {})
+    render(made_again)
+    tables = sorted(path.relative_to(RESULTS) for path in RESULTS.rglob("tables/*"))
+    tables += [path.relative_to(RESULTS) for path in sorted(RESULTS.glob("claims.*"))]
+    assert len(tables) > 9
+    for table in tables:
+        assert (made_again / table).read_bytes() == (RESULTS / table).read_bytes(), table
+
+
+def test_the_figures_in_the_documentation_are_those_of_its_results() -> None:
+    for part in RESULTS.glob("*/results.json"):
+        drawn = {path.stem for path in (part.parent / "figures").iterdir()}
+        assert drawn == set(figures_of(load_results(part.parent)))

@@ -171,3 +171,9 @@ def test_what_cannot_be_loaded_is_refused(tmp_path: Path) -> None:
     parameters_path.unlink()
     with pytest.raises(FileNotFoundError, match=r"has no model.safetensors"):
         DNC.from_pretrained(tmp_path)
+
+
+def test_whoever_may_read_the_configuration_may_read_the_parameters(tmp_path: Path) -> None:
+    small().save_pretrained(tmp_path)
+    modes = {path.name: path.stat().st_mode for path in tmp_path.iterdir()}
+    assert modes["model.safetensors"] == modes["config.json"]

@@ -33,7 +33,10 @@ def save(folder: str | os.PathLike[str], model: nn.Module, config: Mapping[str, 
 def _write_whole(path: Path, write: Callable[[Path], object]) -> None:
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
+        unfinished.touch()
+        mode = unfinished.stat().st_mode
         write(unfinished)
+        unfinished.chmod(mode)  # safetensors lets nobody but the owner read
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)

@@ -288,3 +288,24 @@ def test_the_readmes_table_has_every_command() -> None:
     assert subparsers is not None
     [commands] = [action.choices for action in subparsers._group_actions]
     assert sorted(table) == sorted(commands or ())
+
+
+def test_a_model_too_large_for_any_memory_gives_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    command = "train repeat-copy --steps 1 --set model.hidden_size=100000000 --out"
+    assert main([*command.split(), str(tmp_path / "run")]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("dnclab train: too large for the memory: ")
+    assert error.count("\n") == 1
+
+
+def test_other_errors_show_where_they_come_from(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("dnclab.cli.training.session.start", fails)
+    with pytest.raises(RuntimeError, match="a bug"):
+        main(["train", "repeat-copy", "--out", str(tmp_path / "run")])

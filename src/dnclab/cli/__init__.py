@@ -35,10 +35,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except REFUSALS as error:
         print(f"{chosen.command}: {' '.join(str(error).split())}", file=sys.stderr)
         return REFUSED
+    except (MemoryError, RuntimeError) as error:
+        if not _out_of_memory(error):
+            raise
+        said = " ".join(str(error).split())
+        print(f"{chosen.command}: too large for the memory: {said}", file=sys.stderr)
+        return REFUSED
     except KeyboardInterrupt:
         print(f"{chosen.command}: interrupted", file=sys.stderr)
         return INTERRUPTED
     return code or 0
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    """NumPy has a class of errors for it; PyTorch's allocator on the CPU has words."""
+    return isinstance(error, MemoryError) or "can't allocate memory" in str(error)
 
 
 @contextmanager

@@ -126,7 +126,7 @@ def _side_by_side(model: DNC, size: Size, kind: str, repeats: int) -> tuple[floa
     """Median seconds a step of the reference and of the fused kernels, taking turns."""
     inputs = torch.randn(size.steps, size.samples, size.model.input_size)
     runs = {
-        backend: work(model.with_backend(backend), kind, inputs)
+        backend: _work(model.with_backend(backend), kind, inputs)
         for backend in ("reference", "fused")
     }
     for run in runs.values():
@@ -142,7 +142,7 @@ def _side_by_side(model: DNC, size: Size, kind: str, repeats: int) -> tuple[floa
     return statistics.median(times["reference"]), statistics.median(times["fused"])
 
 
-def work(model: DNC, kind: str, inputs: Tensor) -> Callable[[], object]:
+def _work(model: DNC, kind: str, inputs: Tensor) -> Callable[[], object]:
     """What is timed: forward, there and back, or a whole training iteration."""
     upstream = torch.randn(*inputs.shape[:2], model.config.output_size)
     optimiser = build_optimiser(model, OptimiserConfig())

@@ -19,12 +19,13 @@ from typing import Any
 
 import numba
 import numpy as np
+import torch
 
 from dnclab.bench import environment, median_seconds
 from dnclab.bench_kernels import SIZES, Size
-from dnclab.fused import INVERSE_FROM, problem_of, weights_of
+from dnclab.fused import call_of, weights_of
 from dnclab.kernels import layout_for
-from dnclab.kernels.problem import FOR_BACKWARD, Options, Weights
+from dnclab.kernels.problem import FOR_BACKWARD, Weights
 from dnclab.kernels.sequence import denormals_flushed
 from dnclab.model import DNC
 
@@ -158,19 +159,13 @@ def plain_and_doubled(
 def _run(size: Size, layout: ModuleType) -> Callable[[], object]:
     """There and back through a layout, as training does it."""
     model = DNC.from_config(size.model)
-    problem = problem_of(model)
+    call = call_of(model, layout, torch.full((size.samples,), size.steps))
+    problem, lengths = call.problem, call.lengths
+    options = call.options._replace(threads=1, need_inputs=False, need_initial=False)
     weights = Weights(*(weight.detach().numpy() for weight in weights_of(model)))
     draw = np.random.default_rng(0)
     inputs = draw.normal(size=(size.steps, size.samples, problem.inputs)).astype(np.float32)
     upstream = draw.normal(size=(size.steps, size.samples, problem.outputs)).astype(np.float32)
-    lengths = np.full(size.samples, size.steps)
-    options = Options(
-        threads=1,
-        exact_links=size.model.cells < INVERSE_FROM,
-        memory_segments=False,
-        need_inputs=False,
-        need_initial=False,
-    )
 
     def run() -> None:
         _, _, tape = layout.forward(problem, options, weights, None, inputs, lengths, FOR_BACKWARD)

@@ -149,11 +149,9 @@ def _scratch(plan: Plan, squashed: Any, p: Any) -> Any:
     )
 
 
-def _scratch_size(problem: Problem, plan: Plan) -> int:
+def _scratch_size(plan: Plan) -> int:
     """Of a step, and of the sums of shares of the links."""
-    padded = plan.places.padded
-    partial = (problem.heads + 2) * padded + 2 * plan.lanes
-    return 2 * plan.key + 4 * padded + (plan.shares * partial if plan.shares > 1 else plan.lanes)
+    return 2 * plan.key + 4 * plan.places.padded + plan.shares * plan.share_size
 
 
 @kernel
@@ -273,8 +271,9 @@ def _run_forward(
             zero_all((plan.words - word) * padded, skip(target, word * padded))
         precedence_before = skip(before, places.precedence)
         link_together(
-            pointer(board), plan.shares, cells, padded, problem.heads, links, weighting,
-            precedence_before, skip(before, places.heads), skip(now, places.heads), partials,
+            pointer(board), plan.shares, plan.share_size, cells, padded, problem.heads, links,
+            weighting, precedence_before, skip(before, places.heads), skip(now, places.heads),
+            partials,
         )  # fmt: skip
         precede(padded, weighting, precedence_before, skip(now, places.precedence))
         zero_all(plan.reads, state_now)
@@ -357,16 +356,10 @@ def forward(
         _make_sample(plan, course, all_states[number], dtype)
         for number, course in enumerate(courses)
     ]
-    # Memory is asked for by one thread: what others free goes back to the system, and costs a page
-    # fault for every page when it is asked for again.
-    rooms = [
-        aligned_empty(dtype, (_room_forward(problem, plan),))
-        for _ in range(max(1, min(options.threads, samples)))
-    ]
 
     def job(number: int, board: Board) -> None:
-        course, sample, room = courses[number], made[number], rooms.pop()
-        [carried] = room
+        course, sample = courses[number], made[number]
+        [carried] = aligned_empty(dtype, (_room_forward(plan),))
         begin = 0
         while begin < course.steps:
             starts, marks, patches = _room_for_patches(problem, plan, course, begin, dtype)
@@ -379,7 +372,6 @@ def forward(
                 links = carried[: plan.links].copy() if course.undone and keeps_links else None
                 sample.stretches.append(Stretch(begin, end, starts, marks, patches, links))
             begin = end
-        rooms.append(room)
 
     _run_samples(job, samples, problem, plan, options, dtype)
     return outputs, final, None if keep == NOTHING else Tape(made, inputs, lengths, all_states)
@@ -405,7 +397,13 @@ def _run_samples(
 
     def help_out(number: int) -> None:
         help_with_links(
-            boards[number], plan.shares, problem.cells, plan.places.padded, problem.heads, like
+            boards[number],
+            plan.shares,
+            plan.share_size,
+            problem.cells,
+            plan.places.padded,
+            problem.heads,
+            like,
         )
 
     helpers = max(options.threads - samples, 0) if plan.shares > 1 else 0
@@ -414,12 +412,12 @@ def _run_samples(
     run_all(jobs, options.threads)
 
 
-def _room_forward(problem: Problem, plan: Plan) -> int:
+def _room_forward(plan: Plan) -> int:
     """How much a sample's way there carries from step to step, with its scratch."""
     return (
         plan.links + 2 * plan.places.padded + plan.lanes + plan.memory
         + CHUNK * (plan.gate_rows + plan.output_rows)
-        + plan.parts.size + 2 * plan.lanes + _scratch_size(problem, plan)
+        + plan.parts.size + 2 * plan.lanes + _scratch_size(plan)
     )  # fmt: skip
 
 
@@ -667,8 +665,8 @@ def _run_back(
             skip(memory_before, plan.memory), d_state,
         )  # fmt: skip
         link_together_back(
-            pointer(board), plan.shares, problem.cells, padded, heads, given_links, room, adjoints,
-            partials,
+            pointer(board), plan.shares, plan.share_size, problem.cells, padded, heads, given_links,
+            room, adjoints, partials,
         )  # fmt: skip
         writes_back(
             problem, parts, places, plan.words, scratch, room, adjoints, before, now,
@@ -733,22 +731,16 @@ def backward(
         options.threads,
     )
 
-    longest = _course(options, FOR_BACKWARD, steps, tape.samples[0].segment, samples, 0)
-    slot = (not longest.memory_kept) * plan.memory + (not longest.undone) * plan.links
-    rooms = [
-        aligned_empty(
+    def job(number: int, board: Board) -> None:
+        sample = tape.samples[number]
+        course = _course(options, FOR_BACKWARD, sample.steps, sample.segment, samples, number)
+        slot = (not course.memory_kept) * plan.memory + (not course.undone) * plan.links
+        carried, slots, links_now = aligned_empty(
             dtype,
             (_room_back(problem, plan),),
-            ((longest.segment + 1) * slot,),
-            (plan.links if longest.undone else 0,),
+            ((course.segment + 1) * slot,),
+            (plan.links if course.undone else 0,),
         )
-        for _ in range(max(1, min(options.threads, samples)))
-    ]
-
-    def job(number: int, board: Board) -> None:
-        sample, room = tape.samples[number], rooms.pop()
-        course = _course(options, FOR_BACKWARD, sample.steps, sample.segment, samples, number)
-        carried, slots, links_now = room
         for stretch in reversed(sample.stretches):
             if stretch.links is not None:
                 np.copyto(links_now, stretch.links)
@@ -759,7 +751,6 @@ def backward(
                 stretch.patches, links_now, d_gates[number], d_controls[number], slots, carried,
                 board,
             )  # fmt: skip
-        rooms.append(room)
 
     _run_samples(job, samples, problem, plan, options, dtype)
     d_weights = gradients(
@@ -779,7 +770,7 @@ def _room_back(problem: Problem, plan: Plan) -> int:
         plan.memory + plan.links + (3 + 2 * heads) * padded + plan.unit
         + plan.state_rows + plan.hidden_rows + (CHUNK + 1) * widest
         + 2 * (plan.parts.size + 2 * plan.lanes) + 2 * heads * padded + 7 * padded
-        + 2 * plan.key + 2 * plan.lanes + _scratch_size(problem, plan)
+        + 2 * plan.key + 2 * plan.lanes + _scratch_size(plan)
     )  # fmt: skip
 
 

@@ -42,8 +42,7 @@ def shares_of(padded: int) -> int:
     return SHARES if padded >= SHARED_FROM else 1
 
 
-@inner
-def partial_size(padded: int, heads: int, lanes: int) -> int:
+def share_size_of(padded: int, heads: int, lanes: int) -> int:
     """Numbers that a share sums for itself, with some room."""
     return (heads + 2) * padded + 2 * lanes
 
@@ -68,6 +67,7 @@ def _add_up(count: int, shares: int, partials: Any, apart: int, target: Any, beg
 def link_together(
     board: Any,
     shares: int,
+    size: int,
     cells: int,
     padded: int,
     heads: int,
@@ -80,7 +80,6 @@ def link_together(
 ) -> None:
     """L_t in place, and L_t w_{t-1}^{r,i} and L_tᵀ w_{t-1}^{r,i} of every head    [L1, L3, L4]"""
     preceding, apart = skip(heads_now, PRECEDING * padded), PER_HEAD * padded
-    size = partial_size(padded, heads, lane_count(links))
     for head in range(heads):
         zero_all(padded, skip(heads_now, head * apart))
     share, sums, sums_apart = 0, preceding, apart
@@ -118,6 +117,7 @@ def link_together(
 def link_together_back(
     board: Any,
     shares: int,
+    size: int,
     cells: int,
     padded: int,
     heads: int,
@@ -131,8 +131,6 @@ def link_together_back(
     """
     d_reads, d_weighting = adjoints.read_weightings_before, room.weighting
     d_precedence, totals = adjoints.precedence, room.totals
-    lanes = lane_count(partials)
-    size = partial_size(padded, heads, lanes)
     share = 0
     if shares > 1:
         tell(board, WORDS, BACK)
@@ -179,11 +177,10 @@ def link_together_back(
 
 @kernel
 def help_with_links(
-    board_array: Board, shares: int, cells: int, padded: int, heads: int, like: Array
+    board_array: Board, shares: int, size: int, cells: int, padded: int, heads: int, like: Array
 ) -> None:
     """Do shares of whatever is on the board, until it is closed; `like` is of the numbers' kind."""
     board, p, looks = pointer(board_array), pointer(like), 0
-    size = partial_size(padded, heads, lane_count(p))
     while True:
         share = take(board, shares)
         if share == OVER:

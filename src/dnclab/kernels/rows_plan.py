@@ -9,7 +9,7 @@ from dnclab.kernels.compiled import inner, kernel
 from dnclab.kernels.problem import Array, Lengths, Problem, States, Weights
 from dnclab.kernels.products import pack
 from dnclab.kernels.records import Parts, Places, parts_of, places_of, round_up
-from dnclab.kernels.rows_links import shares_of
+from dnclab.kernels.rows_links import share_size_of, shares_of
 from dnclab.kernels.rows_memory import BLOCK
 from dnclab.kernels.rows_products import BLOCK_LANES, TILE_LANES, TILE_ROWS
 from dnclab.kernels.simd import get, pointer, put, skip
@@ -25,6 +25,8 @@ class Plan(NamedTuple):
     """Four units, or one without an LSTM, in whole blocks."""
     gates: int
     """Of which so many are gates."""
+    seen: int
+    """X + RW + H, columns of the gates' weights; without an LSTM X + RW."""
     control_rows: int
     control_columns: int
     """I, made even."""
@@ -48,6 +50,8 @@ class Plan(NamedTuple):
     """Numbers of L, padded."""
     shares: int
     """In how many shares L is worked on."""
+    share_size: int
+    """Numbers that a share sums for itself."""
     parts: Parts
     places: Places
 
@@ -67,6 +71,7 @@ def plan_of(problem: Problem, lanes: int) -> Plan:
         unit=unit,
         gate_rows=gate_rows,
         gates=gates,
+        seen=problem.inputs + problem.heads * word + (problem.hidden if problem.lstm else 0),
         control_rows=control_rows,
         control_columns=round_up(problem.interface, 2),
         output_rows=round_up(problem.outputs, block),
@@ -81,6 +86,7 @@ def plan_of(problem: Problem, lanes: int) -> Plan:
         memory=words * padded,
         links=padded * padded,
         shares=shares_of(padded),
+        share_size=share_size_of(padded, problem.heads, lanes),
         parts=parts_of(problem),
         # Interfaces are read and written by whole lanes, beyond their end.
         places=places_of(
@@ -171,9 +177,7 @@ class Tape(NamedTuple):
 def _pack_gates(problem: Problem, plan: Plan, gates: Array, begin: int, count: int, target: Array,
                 columns: int, first: int) -> None:  # fmt: skip
     """`count` columns of the gates' weights; each gate begins at whole lanes."""
-    x, h = problem.inputs, problem.hidden
-    seen = x + problem.heads * problem.word + (h if problem.lstm else 0)
-    block = BLOCK_LANES * plan.lanes
+    h, seen, block = problem.hidden, plan.seen, BLOCK_LANES * plan.lanes
     for gate in range(4 if problem.lstm else 1):
         source = skip(pointer(gates), gate * h * seen + begin)
         pack(source, h, count, seen, 1, pointer(target), gate * plan.unit, first, columns, block)
@@ -220,9 +224,7 @@ def pack_forward(
 def _pack_gates_turned(problem: Problem, plan: Plan, gates: Array, begin: int, count: int,
                        target: Array, first: int) -> None:  # fmt: skip
     """From gates to `count` of what they see."""
-    x, h = problem.inputs, problem.hidden
-    seen = x + problem.heads * problem.word + (h if problem.lstm else 0)
-    block = BLOCK_LANES * plan.lanes
+    h, seen, block = problem.hidden, plan.seen, BLOCK_LANES * plan.lanes
     for gate in range(4 if problem.lstm else 1):
         source = skip(pointer(gates), gate * h * seen + begin)
         into = pointer(target)

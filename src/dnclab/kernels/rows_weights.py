@@ -94,7 +94,7 @@ def _sum_gradients(
                 _copy_rows(count, skip(pointer(inputs), place * x), samples * x, x, copied, apart)
                 left = skip(pointer(d_gates_kept), (sample * longest + t) * plan.gates)
                 left = skip(left, gate * plan.unit)
-                seen = x + reads + (h if problem.lstm else 0)
+                seen = plan.seen
                 target = skip(pointer(gradients.gates), gate * h * seen)
                 add_outer(
                     count, left, plan.gates, first, last, copied, apart, x, target, seen, tile
